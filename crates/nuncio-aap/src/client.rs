@@ -1,7 +1,7 @@
-//! A client of any AAP v3 server, also of one that does not keep to the letter.
+//! Client for AAP v3 servers, tolerant of known deviations from the specification.
 //!
-//! [`Client`] makes single requests and hides nothing. [`Conversation`] keeps what was said and which
-//! calls wait for an answer, and gets over what servers are known to do wrong.
+//! [`Client`] sends single requests. [`AapConversation`] tracks the messages and pending calls of a session and recovers
+//! from known server faults.
 
 use std::time::Duration;
 
@@ -24,26 +24,26 @@ mod stream;
 mod tolerant;
 mod turn;
 
-pub use conversation::{Conversation, Ended, Exchange, Pending, Received, Update};
+pub use conversation::{AapConversation, Exchange, Received, TurnEnd, UnansweredCall, Update};
 pub use error::ClientError;
 pub use event::{StopError, TurnEvent, TurnStop};
 pub use key::ApiKey;
 pub use meta::{AgentInfo, Meta, OptionInfo, Supports, ToolSpec};
 pub use session::{AgentConfig, HistoryKind, NewSession, SessionInfo, SessionsPage};
-pub use stream::{Told, TurnStream};
+pub use stream::{ResumableEvent, TurnStream};
 pub use turn::{AgentOverride, TurnBody};
 
-/// The version of the protocol this client speaks.
+/// Supported protocol version.
 pub const VERSION: u64 = 3;
 
-/// How long an answer may take that needs no thinking.
+/// Timeout of requests that run no turn.
 const SHORT: Duration = Duration::from_secs(60);
-/// How large an answer may be.
+/// Size limit of a response, in bytes.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
-/// How much of an error's text is read.
+/// Bytes read of an error response.
 const MAX_ERROR: usize = 16 * 1024;
 
-/// A client of one AAP server. Cheap to clone.
+/// Client of one AAP server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
     base: Url,
@@ -52,16 +52,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `base`, below which AAP's paths begin.
+    /// Creates a client for the server whose AAP paths are below `base`.
     ///
-    /// The address is taken to be one that the user or the operator named: give it an `http` that
-    /// follows no redirects and uses no proxies, so that the key reaches nobody else.
+    /// The address must come from the user or the operator. `http` must not follow redirects or use proxies, so that
+    /// the key reaches only this server.
     #[must_use]
     pub fn new(base: Url, key: Option<ApiKey>, http: reqwest::Client) -> Self {
         Self { base, key, http }
     }
 
-    /// Where the server is.
     #[must_use]
     pub fn base(&self) -> &Url {
         &self.base
@@ -70,7 +69,7 @@ impl Client {
     /// `GET /meta`
     ///
     /// # Errors
-    /// The server cannot be reached, refuses, or does not speak AAP v3.
+    /// Fails also if the server does not speak AAP v3.
     pub async fn meta(&self) -> Result<Meta, ClientError> {
         let meta: Meta = self.json(self.request(Method::GET, &["meta"])?.timeout(SHORT)).await?;
         if meta.version == VERSION {
@@ -79,10 +78,7 @@ impl Client {
         Err(ClientError::NotAap(format!("it speaks version {} of the protocol, and we {VERSION}", meta.version)))
     }
 
-    /// `GET /sessions`: one page, from the beginning or behind the one before.
-    ///
-    /// # Errors
-    /// As for any request.
+    /// `GET /sessions`: the first page, or the page after `after`.
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionsPage, ClientError> {
         let mut request = self.request(Method::GET, &["sessions"])?.timeout(SHORT);
         if let Some(after) = after {
@@ -91,43 +87,30 @@ impl Client {
         self.json(request).await
     }
 
-    /// `POST /sessions`: the new session's id.
-    ///
-    /// # Errors
-    /// As for any request.
+    /// `POST /sessions`: returns the id of the new session.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, ClientError> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Created {
+        struct CreatedSession {
             session_id: String,
         }
         let request = self.request(Method::POST, &["sessions"])?.timeout(SHORT).json(new);
-        let created: Created = self.json(request).await?;
+        let created: CreatedSession = self.json(request).await?;
         Ok(created.session_id)
     }
 
     /// `GET /sessions/:id`
-    ///
-    /// # Errors
-    /// As for any request.
     pub async fn session(&self, session: &str) -> Result<SessionInfo, ClientError> {
         self.json(self.request(Method::GET, &["sessions", session])?.timeout(SHORT)).await
     }
 
     /// `DELETE /sessions/:id`
-    ///
-    /// # Errors
-    /// As for any request.
     pub async fn delete_session(&self, session: &str) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, &["sessions", session])?.timeout(SHORT);
         accepted(send(request).await?).await.map(drop)
     }
 
-    /// `GET /sessions/:id/history`. Messages that cannot be read are left out, and a tool's answer
-    /// that was stored twice is there once.
-    ///
-    /// # Errors
-    /// As for any request.
+    /// `GET /sessions/:id/history`. Unreadable messages are skipped, and duplicate tool results are removed.
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<Message>, ClientError> {
         let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(SHORT);
         let mut answer: Value = self.json(request.query(&[("type", kind.as_str())])).await?;
@@ -137,11 +120,11 @@ impl Client {
         }
     }
 
-    /// `POST /sessions/:id/turns`: what happens, as it happens. A server that answers all at once is
-    /// read as if it had streamed.
+    /// `POST /sessions/:id/turns`: returns the events of the turn. A response without streaming is converted to
+    /// events.
     ///
     /// # Errors
-    /// As for any request. What fails later is told by the stream.
+    /// Reports failures to start the turn. Later failures are items of the stream.
     pub async fn turn(&self, session: &str, body: &TurnBody) -> Result<TurnStream, ClientError> {
         let mut request = self.request(Method::POST, &["sessions", session, "turns"])?.json(body);
         if body.stream != StreamMode::None {
@@ -154,10 +137,10 @@ impl Client {
         Ok(TurnStream::of_answer(read_json(response).await?))
     }
 
-    /// `GET /sessions/:id/stream`, Nuncio's own: continues the last turn's stream, or behind an event.
+    /// `GET /sessions/:id/stream`, a Nuncio extension: continues the stream of the last turn, or after an event.
     ///
     /// # Errors
-    /// As for any request; 404 from a server that does not have it.
+    /// Servers without the extension answer 404.
     pub async fn resume(&self, session: &str, last_event_id: Option<&str>) -> Result<TurnStream, ClientError> {
         let mut request = self.request(Method::GET, &["sessions", session, "stream"])?;
         if let Some(last) = last_event_id {
@@ -166,10 +149,10 @@ impl Client {
         Self::stream(request).await
     }
 
-    /// `GET /sessions/:id/stream?running=true`, Nuncio's own: the turn that runs, from its beginning.
+    /// `GET /sessions/:id/stream?running=true`, a Nuncio extension: the running turn from its beginning.
     ///
     /// # Errors
-    /// As for any request; 404 when no turn runs, and from a server that does not have it.
+    /// The server answers 404 if no turn runs or if it lacks the extension.
     pub async fn running(&self, session: &str) -> Result<TurnStream, ClientError> {
         let request = self.request(Method::GET, &["sessions", session, "stream"])?;
         Self::stream(request.query(&[("running", "true")])).await
@@ -181,19 +164,19 @@ impl Client {
         if is_stream(response.headers(), false) {
             return Ok(TurnStream::of_events(response));
         }
-        Err(ClientError::NotAap("it continues a stream with something that is none".to_owned()))
+        Err(ClientError::NotAap("its response to a resumed stream is not an event stream".to_owned()))
     }
 
-    /// `POST /sessions/:id/cancel`, Nuncio's own: stops the running turn.
+    /// `POST /sessions/:id/cancel`, a Nuncio extension: stops the running turn.
     ///
     /// # Errors
-    /// As for any request; 404 when no turn runs, and from a server that does not have it.
+    /// The server answers 404 if no turn runs or if it lacks the extension.
     pub async fn cancel(&self, session: &str) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["sessions", session, "cancel"])?.timeout(SHORT);
         accepted(send(request).await?).await.map(drop)
     }
 
-    /// A request to a path below the base; the parts may hold anything.
+    /// Builds a request for a path below the base; path segments are escaped.
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
@@ -216,7 +199,7 @@ async fn send(request: RequestBuilder) -> Result<Response, ClientError> {
     request.send().await.map_err(|error| ClientError::unreachable(&error))
 }
 
-/// The response, unless it is a refusal.
+/// Returns the response unless its status is an error.
 async fn accepted(response: Response) -> Result<Response, ClientError> {
     let status = response.status();
     if status.is_success() {
@@ -224,7 +207,7 @@ async fn accepted(response: Response) -> Result<Response, ClientError> {
     }
     let mut body = response.bytes_stream();
     let mut text = Vec::new();
-    // What cannot be read of an error's text is not worth another error.
+    // An error body that cannot be read is treated as empty.
     while let Some(Ok(chunk)) = body.next().await {
         text.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR - text.len())]);
         if text.len() == MAX_ERROR {
@@ -248,7 +231,7 @@ async fn read_json<T: DeserializeOwned>(response: Response) -> Result<T, ClientE
         .map_err(|error| ClientError::NotAap(format!("its answer is not what the protocol says: {error}")))
 }
 
-/// Whether an answer is a stream of events; one that does not say is what was asked for.
+/// Whether the response is an event stream; without a content type, whether a stream was requested.
 fn is_stream(headers: &HeaderMap, asked: bool) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
     if kind.contains("event-stream") { true } else { asked && !kind.contains("json") }

@@ -1,5 +1,4 @@
-//! Agent Application Protocol v3: translates between its wire and the engine's use-cases, and asks
-//! other servers.
+//! Agent Application Protocol v3: server routes on the engine, and a client for other servers.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,4 +1,4 @@
-//! AAP's requests as the engine's use-cases. Strict, and exact about what is wrong where.
+//! Parses AAP requests strictly into requests of the engine. Errors name the JSON path.
 
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
@@ -11,11 +11,11 @@ use serde_json::Value;
 mod messages;
 mod shape;
 
-use shape::{At, Fields};
+use shape::{JsonPath, ObjectReader};
 
-/// `PostSessionsRequest`.
+/// Parses `PostSessionsRequest`.
 pub(crate) fn new_session(body: Value) -> Result<NewSession, EngineError> {
-    let mut body = Fields::of(At::root(), body)?;
+    let mut body = ObjectReader::of(JsonPath::root(), body)?;
     let mut agent = body.required_object("agent")?;
     let name = agent.required_text("name")?;
     let settings = settings(&mut body, Some(agent))?;
@@ -25,9 +25,9 @@ pub(crate) fn new_session(body: Value) -> Result<NewSession, EngineError> {
     Ok(NewSession { agent: name, settings, messages })
 }
 
-/// `PostSessionTurnRequest`.
+/// Parses `PostSessionTurnRequest`.
 pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
-    let mut body = Fields::of(At::root(), body)?;
+    let mut body = ObjectReader::of(JsonPath::root(), body)?;
     let mode = match body.optional_text("stream")? {
         None => StreamMode::default(),
         Some(text) => StreamMode::parse(&text).ok_or_else(|| {
@@ -41,9 +41,8 @@ pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
     Ok(TurnRequest { input, mode, settings, protocol: Protocol::Aap })
 }
 
-/// What a request sets: `agent.tools`, `agent.options` and `tools`. The agent's name cannot change,
-/// so a name sent with a turn is passed over.
-fn settings(body: &mut Fields, agent: Option<Fields>) -> Result<SettingsPatch, EngineError> {
+/// Parses `agent.tools`, `agent.options` and `tools`. An agent name in a turn is ignored, because it cannot change.
+fn settings(body: &mut ObjectReader, agent: Option<ObjectReader>) -> Result<SettingsPatch, EngineError> {
     let mut patch = SettingsPatch::default();
     if let Some(mut agent) = agent {
         let tools = agent.optional_list("tools")?;
@@ -59,15 +58,15 @@ fn settings(body: &mut Fields, agent: Option<Fields>) -> Result<SettingsPatch, E
     Ok(patch)
 }
 
-/// `ServerToolRef`.
-fn tool_ref(at: At, value: Value) -> Result<ToolRef, EngineError> {
-    let mut fields = Fields::of(at, value)?;
+/// Parses `ServerToolRef`.
+fn tool_ref(at: JsonPath, value: Value) -> Result<ToolRef, EngineError> {
+    let mut fields = ObjectReader::of(at, value)?;
     Ok(ToolRef { name: fields.required_name("name")?, trust: fields.optional_bool("trust")? })
 }
 
-/// `ToolSpec`, as a client brings it.
-fn client_tool(at: At, value: Value) -> Result<ClientTool, EngineError> {
-    let mut fields = Fields::of(at, value)?;
+/// Parses `ToolSpec`.
+fn client_tool(at: JsonPath, value: Value) -> Result<ClientTool, EngineError> {
+    let mut fields = ObjectReader::of(at, value)?;
     let name = fields.required_name("name")?;
     let title = fields.optional_text("title")?;
     let description = fields.required_text("description")?;

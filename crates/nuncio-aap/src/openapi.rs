@@ -1,8 +1,8 @@
-//! AAP's part of the server's OpenAPI document. Written by hand; the server's tests hold it against
-//! the routes and against what they really answer.
+//! OpenAPI paths and components of AAP, written by hand. Tests of the server compare them with the routes and their
+//! responses.
 
-/// `paths`, relative to AAP's base.
+/// OpenAPI `paths`, relative to AAP's base.
 pub const PATHS: &str = include_str!("openapi/paths.json");
 
-/// `components`.
+/// OpenAPI `components`.
 pub const COMPONENTS: &str = include_str!("openapi/components.json");

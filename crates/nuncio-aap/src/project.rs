@@ -1,16 +1,15 @@
-//! The core's agents and sessions as AAP shows them.
+//! JSON representations of agents and sessions.
 
 use nuncio_core::agent::{Agent, AgentOption, Capabilities, OptionKind};
 use nuncio_core::session::{OptionValue, Session};
 use nuncio_engine::converse::REDACTED;
 use serde_json::{Map, Value, json};
 
-/// `GET /meta`.
+/// Body of `GET /meta`.
 pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> Value {
     json!({"version": 3, "agents": agents.map(agent_info).collect::<Vec<_>>()})
 }
 
-/// `AgentInfo`.
 fn agent_info(agent: &Agent) -> Value {
     let mut info = Map::new();
     info.insert("name".into(), agent.name.as_str().into());
@@ -34,7 +33,6 @@ fn agent_info(agent: &Agent) -> Value {
     Value::Object(info)
 }
 
-/// `AgentOption`.
 fn option_info(option: &AgentOption) -> Value {
     let mut info = Map::new();
     let kind = match &option.kind {
@@ -49,13 +47,13 @@ fn option_info(option: &AgentOption) -> Value {
     if let OptionKind::Select(values) = &option.kind {
         info.insert("options".into(), json!(values));
     }
-    // A secret's default would be published to everyone.
+    // The default of a secret option would be public.
     let default = if option.kind == OptionKind::Secret { "" } else { option.default.as_str() };
     info.insert("default".into(), default.into());
     Value::Object(info)
 }
 
-/// `AgentCapabilities`: an empty object means supported, nothing means unsupported.
+/// `AgentCapabilities`: an empty object means supported, an absent key unsupported.
 fn capabilities(has: &Capabilities) -> Value {
     let group = |members: &[(&str, bool)]| -> Map<String, Value> {
         members.iter().filter(|(_, has)| *has).map(|(name, _)| ((*name).to_owned(), json!({}))).collect()
@@ -73,7 +71,7 @@ fn capabilities(has: &Capabilities) -> Value {
         .collect()
 }
 
-/// What an agent's author wrote that AAP has no words for.
+/// Parts of an agent declaration that AAP cannot express.
 #[must_use]
 pub fn unsaid(agent: &Agent) -> Vec<String> {
     let mut unsaid = Vec::new();
@@ -94,7 +92,7 @@ pub fn unsaid(agent: &Agent) -> Vec<String> {
     unsaid
 }
 
-/// `SessionInfo`, secrets redacted.
+/// `SessionInfo` with redacted secrets.
 pub(crate) fn session_info(session: &Session) -> Value {
     let mut agent = Map::new();
     agent.insert("name".into(), session.agent.as_str().into());

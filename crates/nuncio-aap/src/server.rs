@@ -1,4 +1,4 @@
-//! AAP's routes. Each only translates: the request into a use-case, its outcome into an answer.
+//! Routes of AAP. Handlers convert requests to calls of the engine and results to responses.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -31,27 +31,26 @@ pub use refuse::refuse;
 use refuse::AapError;
 use sse::EventId;
 
-/// What the routes need.
+/// State of the routes.
 #[derive(Debug, Clone)]
 pub struct Aap {
     engine: Engine,
     bodies: BodyLimits,
-    meta: Arc<Meta>,
+    meta: Arc<CachedMeta>,
 }
 
 impl Aap {
-    /// AAP on that engine, with bodies within these limits.
     #[must_use]
     pub fn new(engine: Engine, bodies: BodyLimits) -> Self {
         Self { engine, bodies, meta: Arc::default() }
     }
 }
 
-/// The document of `GET /meta`, written once for each change of the agents.
+/// Body of `GET /meta`, serialised once per change of the agents.
 #[derive(Debug, Default)]
-struct Meta(RwLock<(u64, Bytes)>);
+struct CachedMeta(RwLock<(u64, Bytes)>);
 
-impl Meta {
+impl CachedMeta {
     fn current(&self, engine: &Engine) -> Bytes {
         let edition = engine.agents_edition();
         {
@@ -67,9 +66,8 @@ impl Meta {
     }
 }
 
-/// The routes below `base`, and the answer to everything else there. Whoever serves them puts an
-/// [`Identity`] into each request. They carry the base in their paths, since a router inside another
-/// rewrites the address of every request.
+/// Builds the router below `base` with its fallback. The server must add an [`Identity`] to each request. Paths
+/// include the base, because a nested router would rewrite the URI of every request.
 pub fn routes(base: &str, aap: Aap) -> Router {
     table()
         .into_iter()
@@ -79,12 +77,12 @@ pub fn routes(base: &str, aap: Aap) -> Router {
         .with_state(aap)
 }
 
-/// The paths of the routes, relative to AAP's base.
+/// Paths of the routes, relative to AAP's base.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     table().into_iter().map(|(path, _)| path)
 }
 
-/// The routes, as data: the OpenAPI document is held against it.
+/// Routes as data; a test compares them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
     vec![
         ("/meta", get(meta)),
@@ -97,7 +95,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
     ]
 }
 
-/// `GET /meta`: a public document, whatever key is sent with it.
+/// `GET /meta`: a public document, independent of credentials.
 async fn meta(State(aap): State<Aap>) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], aap.meta.current(&aap.engine)).into_response()
@@ -114,14 +112,14 @@ async fn create_session(State(aap): State<Aap>, request: Request) -> Result<Resp
 }
 
 #[derive(Deserialize)]
-struct After {
+struct PageQuery {
     after: Option<String>,
 }
 
 /// `GET /sessions?after=`
 async fn list_sessions(
     State(aap): State<Aap>,
-    Asked(After { after }): Asked<After>,
+    AapQuery(PageQuery { after }): AapQuery<PageQuery>,
     request: Request,
 ) -> Result<Response, AapError> {
     let caller = aap.caller(&request)?;
@@ -165,7 +163,7 @@ struct HistoryQuery {
 async fn history(
     State(aap): State<Aap>,
     SessionPath(id): SessionPath,
-    Asked(HistoryQuery { kind }): Asked<HistoryQuery>,
+    AapQuery(HistoryQuery { kind }): AapQuery<HistoryQuery>,
     request: Request,
 ) -> Result<Response, AapError> {
     let caller = aap.caller(&request)?;
@@ -202,12 +200,12 @@ async fn begin_turn(
         let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
         return Ok(sse::response(turn, mode, 0, &aap.engine));
     }
-    let turn = aap.engine.whole_turn(&caller, &id, request, idempotency).await?;
+    let turn = aap.engine.run_turn(&caller, &id, request, idempotency).await?;
     let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
     Ok(axum::Json(TurnResponse { stop, messages }).into_response())
 }
 
-/// `PostSessionTurnResponse`, with what our `turn_stop` says beside the reason.
+/// `PostSessionTurnResponse` with the additional fields of our `turn_stop`.
 #[derive(Serialize)]
 struct TurnResponse {
     #[serde(flatten)]
@@ -218,16 +216,16 @@ struct TurnResponse {
 #[derive(Deserialize)]
 struct StreamQuery {
     stream: Option<String>,
-    /// Whether only a turn that still runs is meant.
+    /// Whether only a running turn counts.
     #[serde(default)]
     running: bool,
 }
 
-/// `GET /sessions/:id/stream`: ours. Continues the stream of the last turn, or behind `Last-Event-ID`.
+/// `GET /sessions/:id/stream`, an extension: continues the stream of the last turn, or after `Last-Event-ID`.
 async fn continue_stream(
     State(aap): State<Aap>,
     SessionPath(id): SessionPath,
-    Asked(query): Asked<StreamQuery>,
+    AapQuery(query): AapQuery<StreamQuery>,
     request: Request,
 ) -> Result<Response, AapError> {
     let caller = aap.caller(&request)?;
@@ -260,14 +258,14 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
     Ok(Some(id))
 }
 
-/// `POST /sessions/:id/cancel`: ours. Answers when the turn is over, with how it ended.
+/// `POST /sessions/:id/cancel`, an extension: answers when the turn has ended, with its end.
 async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> Result<Response, AapError> {
     let turn = aap.engine.cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
 
-/// The session named in the path. One that is not even text names no session.
+/// Session id in the path. Invalid UTF-8 names no session.
 struct SessionPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
@@ -281,10 +279,10 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
-/// The query, with a complaint in AAP's shape.
-struct Asked<T>(T);
+/// Query parameters with errors in AAP's format.
+struct AapQuery<T>(T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for AapQuery<T> {
     type Rejection = AapError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AapError> {
@@ -308,14 +306,14 @@ async fn method_not_allowed() -> AapError {
 }
 
 impl Aap {
-    /// The caller, if AAP serves them for any agent here.
+    /// Caller of the request, if AAP admits it for any agent.
     fn caller(&self, request: &Request) -> Result<Caller, EngineError> {
         let caller = caller(request)?;
         self.engine.admit_app_for_any_agent(&caller)?;
         Ok(caller)
     }
 
-    /// Checks that AAP serves the caller for the agent of that session. Those who need no scope cost no look-up.
+    /// Checks that AAP admits the caller for the session's agent. Callers that need no scope cause no store access.
     async fn admit_in(&self, caller: &Caller, session: &str) -> Result<(), EngineError> {
         if !Engine::needs_scope(caller) {
             return Ok(());

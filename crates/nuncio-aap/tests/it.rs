@@ -1,4 +1,4 @@
-//! The client against servers that keep to the protocol, and against one that does not.
+//! Integration tests: the client against real and scripted servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

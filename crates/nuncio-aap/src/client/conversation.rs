@@ -1,7 +1,7 @@
-//! A conversation with an agent: what was said, and which calls wait for an answer.
+//! Conversation with an agent: its messages and the calls that wait for an answer.
 //!
-//! What servers are known to do wrong is put right here: no or two `turn_stop`s, results that are
-//! missing or come twice, connections that end in the middle.
+//! Handles known server faults: missing or repeated `turn_stop`, missing or repeated tool results, and broken
+//! connections.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::error::ClientError;
 use super::event::{TurnEvent, TurnStop};
 use super::meta::{AgentInfo, ToolSpec};
 use super::session::{HistoryKind, NewSession};
-use super::stream::Told;
+use super::stream::ResumableEvent;
 use super::turn::{AgentOverride, TurnBody};
 use super::{Client, tolerant};
 
@@ -25,105 +25,92 @@ mod reconcile;
 
 pub use exchange::Exchange;
 
-/// How long what a turn has said so far may take to come.
+/// Time to wait for the recorded events of a running turn when joining it.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// A conversation in one session.
+/// Conversation in one session.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct AapConversation {
     client: Client,
     session: String,
     agent: AgentInfo,
-    /// The tools we bring.
+    /// Tools that this client provides.
     own_tools: Vec<ToolSpec>,
-    /// The agent's tools that are switched on.
-    switched_on: Vec<ToolRef>,
-    /// Whether the server has not been told yet what is switched on now.
-    untold: bool,
-    /// Whether it has not been told yet which tools we bring now.
-    untold_own: bool,
+    /// Enabled tools of the agent.
+    enabled_tools: Vec<ToolRef>,
+    /// Whether the enabled tools changed since the last turn and must be sent.
+    enabled_tools_changed: bool,
+    /// Whether the client's tools changed since the last turn and must be sent.
+    own_tools_changed: bool,
     messages: Vec<Message>,
-    pending: Vec<Pending>,
+    pending: Vec<UnansweredCall>,
 }
 
-/// A call that waits for us.
+/// Call that waits for this client.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pending {
-    /// The call.
+pub struct UnansweredCall {
     pub call: ToolCall,
-    /// For what.
     pub awaits: AwaitedAnswer,
 }
 
-/// What a turn brings, as it comes.
+/// Event of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
-    /// A piece of text.
     Text(String),
-    /// A piece of thinking.
     Thinking(String),
-    /// The agent calls a tool.
     Call(ToolCall),
-    /// A tool of the agent's has answered.
+    /// A tool of the agent returned a result.
     Result {
-        /// The call.
         call: nuncio_core::ids::CallId,
-        /// The answer.
         content: Content,
     },
-    /// The connection broke, and the turn is being taken up again.
+    /// The connection broke, and the client is resuming the turn.
     Interrupted,
-    /// An event we do not know.
+    /// Event of an unknown type.
     Unknown {
-        /// Its name.
         event: String,
-        /// Its data.
         data: String,
     },
-    /// The turn is over. Always the last.
-    Ended(Ended),
+    /// The turn ended. Always the last update.
+    Ended(TurnEnd),
 }
 
-/// How a turn ended, and how surely we know.
+/// End of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
-    /// How.
+pub struct TurnEnd {
     pub stop: TurnStop,
-    /// How much of it we have.
+    /// How the end was received.
     pub received: Received,
-    /// The calls that wait for us now.
-    pub pending: Vec<Pending>,
+    /// Calls that now wait for this client.
+    pub pending: Vec<UnansweredCall>,
 }
 
-/// How a turn was received.
+/// How completely a turn was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// To its `turn_stop`.
+    /// Received up to its `turn_stop`.
     Whole,
-    /// To its `turn_stop`, over more than one connection.
+    /// Received up to its `turn_stop`, over several connections.
     Continued,
-    /// Without `turn_stop`; what was missing is from the history.
+    /// No `turn_stop` was received; the rest was loaded from the history.
     FromHistory,
-    /// Without `turn_stop`, and nobody can tell what is missing. What was received is kept.
+    /// No `turn_stop` was received, and the rest is unknown. The received part is kept.
     Incomplete,
 }
 
-impl Conversation {
-    /// Begins a conversation with an agent.
-    ///
-    /// # Errors
-    /// The session cannot be made.
+impl AapConversation {
+    /// Creates a session with an agent.
     pub async fn begin(client: Client, agent: AgentInfo, new: NewSession) -> Result<Self, ClientError> {
         let session = client.create_session(&new).await?;
-        let switched_on = new.agent.tools.unwrap_or_default();
+        let enabled_tools = new.agent.tools.unwrap_or_default();
         let mut conversation = Self {
             client,
             session,
             agent,
             own_tools: new.tools,
-            switched_on,
-            untold: false,
-            untold_own: false,
+            enabled_tools,
+            enabled_tools_changed: false,
+            own_tools_changed: false,
             messages: new.messages,
             pending: Vec::new(),
         };
@@ -131,10 +118,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Takes up a conversation again, with the calls that still wait for an answer.
-    ///
-    /// # Errors
-    /// There is no such session, or the server does not say what it needs to.
+    /// Loads an existing session with its unanswered calls.
     pub async fn resume(client: Client, session: &str) -> Result<Self, ClientError> {
         let info = client.session(session).await?;
         let meta = client.meta().await?;
@@ -146,16 +130,16 @@ impl Conversation {
             Some(kind) => client.history(session, kind).await?,
             None => Vec::new(),
         };
-        let switched_on = info.agent.tools.unwrap_or_default();
+        let enabled_tools = info.agent.tools.unwrap_or_default();
         let session = session.to_owned();
         let mut conversation = Self {
             client,
             session,
             agent,
             own_tools: info.tools,
-            switched_on,
-            untold: false,
-            untold_own: false,
+            enabled_tools,
+            enabled_tools_changed: false,
+            own_tools_changed: false,
             messages,
             pending: Vec::new(),
         };
@@ -163,97 +147,88 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Its server.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The session's id.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// With whom.
     #[must_use]
     pub fn agent(&self) -> &AgentInfo {
         &self.agent
     }
 
-    /// What was said.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The calls that wait for an answer. All of them are answered in one turn.
+    /// Calls that wait for an answer. One turn must answer all of them.
     #[must_use]
-    pub fn pending(&self) -> &[Pending] {
+    pub fn pending(&self) -> &[UnansweredCall] {
         &self.pending
     }
 
-    /// The agent's tools that are switched on.
     #[must_use]
-    pub fn switched_on(&self) -> &[ToolRef] {
-        &self.switched_on
+    pub fn enabled_tools(&self) -> &[ToolRef] {
+        &self.enabled_tools
     }
 
-    /// The tools we bring.
     #[must_use]
     pub fn own_tools(&self) -> &[ToolSpec] {
         &self.own_tools
     }
 
-    /// From the next turn on the agent may run that tool without asking.
+    /// Lets the agent run a tool without permission from the next turn on.
     pub fn trust(&mut self, tool: &str) {
-        for switched_on in self.switched_on.iter_mut().filter(|switched_on| switched_on.name.as_str() == tool) {
-            self.untold |= switched_on.trust != Some(true);
-            switched_on.trust = Some(true);
+        for enabled_tools in self.enabled_tools.iter_mut().filter(|enabled_tools| enabled_tools.name.as_str() == tool) {
+            self.enabled_tools_changed |= enabled_tools.trust != Some(true);
+            enabled_tools.trust = Some(true);
         }
     }
 
-    /// From the next turn on these are the tools we bring.
-    pub fn bring(&mut self, tools: Vec<ToolSpec>) {
-        self.untold_own |= tools != self.own_tools;
+    /// Replaces the client's tools from the next turn on.
+    pub fn set_own_tools(&mut self, tools: Vec<ToolSpec>) {
+        self.own_tools_changed |= tools != self.own_tools;
         self.own_tools = tools;
         self.pending = std::mem::take(&mut self.pending)
             .into_iter()
-            .map(|Pending { call, .. }| Pending { awaits: self.awaits(&call), call })
+            .map(|UnansweredCall { call, .. }| UnansweredCall { awaits: self.awaits(&call), call })
             .collect();
     }
 
-    /// Sends something and tells what comes of it. Nothing is sent before the stream is polled.
-    /// The turn goes on when the stream is dropped, on servers that allow it.
+    /// Starts a turn with this input and returns its updates. Nothing is sent until the stream is polled. Dropping the
+    /// stream does not stop the turn on servers that allow this.
     pub fn send(&mut self, input: TurnInput) -> Exchange<'_> {
         let mut body = TurnBody::new(&input, self.mode());
-        if std::mem::take(&mut self.untold) {
-            body.agent = Some(AgentOverride { tools: Some(self.switched_on.clone()), ..AgentOverride::default() });
+        if std::mem::take(&mut self.enabled_tools_changed) {
+            body.agent = Some(AgentOverride { tools: Some(self.enabled_tools.clone()), ..AgentOverride::default() });
         }
-        if std::mem::take(&mut self.untold_own) {
+        if std::mem::take(&mut self.own_tools_changed) {
             body.tools = Some(self.own_tools.clone());
         }
         Exchange::new(self, input, body)
     }
 
-    /// Joins the turn that runs now, if one does, from its beginning: what the history had of it is
-    /// taken back, for it is told anew.
-    ///
-    /// # Errors
-    /// The server cannot be asked.
+    /// Joins the running turn from its beginning, if there is one. Messages of this turn that came from the history
+    /// are removed, because the stream repeats them.
     pub async fn join(&mut self) -> Result<Option<Exchange<'_>>, ClientError> {
         let mut stream = match self.client.running(&self.session).await {
             Ok(stream) => stream,
-            // Nothing runs, or the server does not have this.
+            // No turn runs, or the server lacks the extension.
             Err(ClientError::Refused { status: 400..500, .. } | ClientError::NotAap(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         self.pending.clear();
-        // What it has said so far comes at once.
+        // Events so far arrive immediately.
         let first = tokio::time::timeout(AT_ONCE, async {
             loop {
                 match stream.next().await {
-                    Some(Ok(Told { event: TurnEvent::TurnStart, .. })) => {}
+                    Some(Ok(ResumableEvent { event: TurnEvent::TurnStart, .. })) => {}
                     other => return other,
                 }
             }
@@ -262,18 +237,18 @@ impl Conversation {
         Ok(Some(Exchange::joined(self, stream, first)))
     }
 
-    /// Takes back what the history has of a turn that began with this event.
-    fn take_back(&mut self, first: &TurnEvent) {
+    /// Removes messages of the turn that starts with this event.
+    fn remove_turn(&mut self, first: &TurnEvent) {
         let user = self.messages.len() - since_user(&self.messages).len();
         let answers = |message: &Message, calls: &[&CallId]| matches!(message, Message::Tool { tool_call_id, .. } if calls.contains(&tool_call_id));
         let begins = match first {
             TurnEvent::TurnStop(_) => return,
-            // A turn that answers permissions begins with the result of one,
+            // A turn that answers permissions begins with a tool result;
             TurnEvent::ToolResult { call, .. } => {
                 let at = self.messages.iter().rposition(|message| answers(message, &[call]));
                 at.filter(|at| *at >= user).unwrap_or(self.messages.len())
             }
-            // any other behind what was sent: a message, or the results of our tools.
+            // any other begins after its input: a user message, or results of client tools.
             _ => {
                 let calls = self.messages.iter().flat_map(Message::tool_calls);
                 let ours: Vec<_> =
@@ -285,15 +260,11 @@ impl Conversation {
         self.messages.truncate(begins);
     }
 
-    /// Deletes the session.
-    ///
-    /// # Errors
-    /// As for any request.
     pub async fn delete(self) -> Result<(), ClientError> {
         self.client.delete_session(&self.session).await
     }
 
-    /// The finest way of telling a turn that the agent supports.
+    /// Most detailed stream mode that the agent supports.
     fn mode(&self) -> StreamMode {
         match self.agent.supports {
             supports if supports.stream_delta => StreamMode::Delta,
@@ -302,7 +273,7 @@ impl Conversation {
         }
     }
 
-    /// The server has taken the input: it is part of the conversation now.
+    /// Adds an input that the server accepted to the conversation.
     fn accepted(&mut self, input: TurnInput) {
         self.pending.clear();
         match input {
@@ -325,25 +296,25 @@ impl Conversation {
         if ours { AwaitedAnswer::Result } else { AwaitedAnswer::Permission }
     }
 
-    /// Whether nobody but us can answer a call: our own tool, or one that may not run unasked.
+    /// Whether only this client can answer the call: its own tool, or one that requires permission.
     fn needs_us(&self, call: &ToolCall) -> bool {
         let asks = |tool: &ToolRef| tool.name == call.name && tool.trust != Some(true);
-        self.awaits(call) == AwaitedAnswer::Result || self.switched_on.iter().any(asks)
+        self.awaits(call) == AwaitedAnswer::Result || self.enabled_tools.iter().any(asks)
     }
 
-    /// The calls of the last message of the agent's that have no answer.
-    fn unresolved(&self) -> Vec<Pending> {
+    /// Unanswered calls of the agent's last message.
+    fn unresolved(&self) -> Vec<UnansweredCall> {
         let exchange = since_user(&self.messages);
         let Some(last) = exchange.iter().rev().find(|message| matches!(message, Message::Assistant { .. })) else {
             return Vec::new();
         };
         let answered = tolerant::answered(exchange);
         let open = last.tool_calls().filter(|call| !answered.contains(&call.id));
-        open.map(|call| Pending { call: call.clone(), awaits: self.awaits(call) }).collect()
+        open.map(|call| UnansweredCall { call: call.clone(), awaits: self.awaits(call) }).collect()
     }
 }
 
-/// The most exact history that an agent shows.
+/// Most complete history that the agent offers.
 fn history_kind(agent: &AgentInfo) -> Option<HistoryKind> {
     match agent.supports {
         supports if supports.full_history => Some(HistoryKind::Full),
@@ -352,7 +323,7 @@ fn history_kind(agent: &AgentInfo) -> Option<HistoryKind> {
     }
 }
 
-/// What came after the last user message.
+/// Messages after the last user message.
 fn since_user(messages: &[Message]) -> &[Message] {
     let last = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
     &messages[last.map_or(0, |at| at + 1)..]

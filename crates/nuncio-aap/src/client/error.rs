@@ -1,47 +1,44 @@
-//! What can go wrong between us and a server.
+//! Errors of the client.
 
 use std::error::Error as _;
 
 use serde_json::Value;
 
-/// How much of a server's own words is passed on.
-const MAX_WORDS: usize = 500;
+/// Length limit of a server's error message.
+const MAX_MESSAGE: usize = 500;
 
-/// Why a request came to nothing.
+/// Failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers there.
+    /// The connection failed.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// It began to answer and stopped.
+    /// The response ended early.
     #[error("the answer broke off: {0}")]
     Broken(String),
-    /// It does not want to.
+    /// The server answered with an error status.
     #[error("the server refuses ({status}): {message}")]
     Refused {
-        /// The status.
         status: u16,
-        /// What it says, whether as JSON or as plain text.
+        /// Message of the server, from JSON or plain text.
         message: String,
-        /// Its code for that, if it has any.
         code: Option<String>,
     },
-    /// It answers, and not as AAP says.
+    /// The response does not follow AAP.
     #[error("the server does not speak AAP v3 as we know it: {0}")]
     NotAap(String),
-    /// It sends more than we are ready to hold.
+    /// The response exceeds the size limit.
     #[error("{0}")]
     TooLarge(String),
 }
 
 impl ClientError {
-    /// Whether that is what a server says which does not have the address, or not this thing.
+    /// Whether the server answered 404.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: 404 | 405, .. })
     }
 
-    /// The code the server gave, if it gave one.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
@@ -58,7 +55,7 @@ impl ClientError {
         Self::Broken(cause(error))
     }
 
-    /// From an error's status and body: ours is JSON with `error`, others' is often plain text.
+    /// Parses an error response, which is JSON with `error` from Nuncio and often plain text from other servers.
     pub(super) fn refused(status: u16, body: &[u8]) -> Self {
         let (words, code) = match serde_json::from_slice::<Value>(body) {
             Ok(Value::Object(mut fields)) => {
@@ -73,13 +70,13 @@ impl ClientError {
             Ok(Value::String(text)) => (text, None),
             _ => (String::from_utf8_lossy(body).into_owned(), None),
         };
-        let words: String = words.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_WORDS).collect();
+        let words: String = words.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_MESSAGE).collect();
         let message = if words.is_empty() { "it does not say why".to_owned() } else { words };
         Self::Refused { status, message, code }
     }
 }
 
-/// What is at the bottom of an error. Never the address, which may hold a secret.
+/// Innermost cause. It omits the address, which may contain a secret.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "it took too long".to_owned();
@@ -98,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_read_as_json_or_as_text() {
+    fn error_body_is_parsed_as_json_or_plain_text() {
         let refused = |body: &[u8]| ClientError::refused(500, body);
         let said = |message: &str, code: Option<&str>| ClientError::Refused {
             status: 500,

@@ -1,4 +1,4 @@
-//! The events of a turn, by AAP's names. Unknown events, and unknown fields of known ones, do no harm.
+//! Turn events by their AAP names. Unknown events and unknown fields are tolerated.
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, ToolCall};
@@ -7,69 +7,58 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Something that happened in a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEvent {
-    /// `turn_start`
     TurnStart,
-    /// `text_delta`: a piece of text.
+    /// `text_delta`: part of a text block.
     TextDelta(String),
-    /// `thinking_delta`: a piece of thinking.
+    /// `thinking_delta`: part of a thinking block.
     ThinkingDelta(String),
-    /// `text`: a whole block of text.
+    /// `text`: a complete text block.
     Text(String),
-    /// `thinking`: a whole block of thinking.
+    /// `thinking`: a complete thinking block.
     Thinking(String),
-    /// `tool_call`: the agent wants a tool run.
+    /// `tool_call`: the agent calls a tool.
     ToolCall(ToolCall),
-    /// `tool_result`: a tool of the agent's has answered.
+    /// `tool_result`: a tool of the agent returned.
     ToolResult {
-        /// The call.
         call: CallId,
-        /// The answer.
         content: Content,
     },
-    /// `turn_stop`
     TurnStop(TurnStop),
-    /// Another event, or one whose data is not what it should be.
+    /// Unknown event, or one with malformed data.
     Unknown {
-        /// Its name.
         event: String,
-        /// Its data as it came.
+        /// Unparsed data.
         data: String,
     },
 }
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnStop {
-    /// Why. A reason we do not know counts as `end_turn`.
+    /// An unknown reason counts as `end_turn`.
     pub reason: StopReason,
-    /// What was counted.
     pub usage: Option<Usage>,
-    /// What failed.
     pub error: Option<StopError>,
-    /// Whether someone stopped it.
+    /// Whether the turn was cancelled.
     pub cancelled: bool,
 }
 
-/// What failed in a turn, as far as the server says.
+/// Error of a failed turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopError {
-    /// Its code.
     pub code: Option<String>,
-    /// What was wrong.
     pub message: String,
 }
 
 impl TurnStop {
-    /// A stop of which nothing but the reason is known.
     #[must_use]
     pub fn because(reason: StopReason) -> Self {
         Self { reason, usage: None, error: None, cancelled: false }
     }
 
-    /// From `turn_stop`'s data, or from the answer of a turn that is not streamed.
+    /// Parses the data of `turn_stop`, or the response of a turn without streaming.
     pub(super) fn read(data: &Value) -> Option<Self> {
         let word = data["stopReason"].as_str()?;
         let error = match &data["error"] {
@@ -90,7 +79,7 @@ impl TurnStop {
 }
 
 impl TurnEvent {
-    /// Reads an event by its name and data.
+    /// Parses an event from its name and data.
     #[must_use]
     pub fn read(event: &str, data: &str) -> Self {
         Self::known(event, data).unwrap_or_else(|| Self::Unknown { event: event.to_owned(), data: data.to_owned() })
@@ -140,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_stop_says_more_than_the_reason() {
+    fn turn_stop_carries_usage_error_and_cancelled() {
         let data = r#"{"stopReason":"error","turnId":"s.1","usage":{"inputTokens":3,"outputTokens":4},"error":{"code":"brain_failed","message":"no"},"future":1}"#;
         let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", data) else { panic!() };
         assert_eq!(stop.reason, StopReason::Error);
@@ -149,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_nobody_knows_is_an_end() {
+    fn unknown_stop_reason_counts_as_end_turn() {
         let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", r#"{"stopReason":"cancelled"}"#) else { panic!() };
         assert_eq!((stop.reason, stop.cancelled), (StopReason::EndTurn, true));
     }
 
     #[test]
-    fn what_cannot_be_read_is_passed_on_as_it_came() {
+    fn malformed_event_data_is_passed_on_unparsed() {
         for (event, data) in [
             ("weather", "{}"),
             ("text_delta", "plain"),

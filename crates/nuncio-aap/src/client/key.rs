@@ -1,13 +1,11 @@
-//! The key a server asks for.
-
 use std::fmt;
 
-/// An API key. It is not shown, not even to whoever debugs.
+/// API key. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key, when the text can be one: visible ASCII, as a header takes it.
+    /// Parses a key, which must be visible ASCII to fit into a header.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -30,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_never_shown_and_always_fits_a_header() {
+    fn key_is_hidden_in_debug_and_valid_as_header() {
         let key = ApiKey::parse(" nk_hunter2\n").unwrap();
         assert_eq!(key.expose(), "nk_hunter2");
         assert_eq!(format!("{key:?}"), "ApiKey(***)");

@@ -1,91 +1,77 @@
-//! `GET /meta`: `AgentInfo` and what is in it. What we do not know is passed over.
+//! Types of `GET /meta`. Unknown fields are ignored.
 
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a server says of itself.
+/// Response of `GET /meta`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Meta {
-    /// The protocol's version.
     pub version: u64,
-    /// The agents served.
     #[serde(default)]
     pub agents: Vec<AgentInfo>,
 }
 
 impl Meta {
-    /// The agent of that name.
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<&AgentInfo> {
         self.agents.iter().find(|agent| agent.name == name)
     }
 }
 
-/// An agent as its server describes it.
+/// `AgentInfo`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct AgentInfo {
-    /// Its name there.
     pub name: String,
-    /// What people call it.
     #[serde(default)]
     pub title: Option<String>,
-    /// Its own version.
     #[serde(default)]
     pub version: String,
-    /// What it is for.
     #[serde(default)]
     pub description: Option<String>,
-    /// The tools a client may switch on.
+    /// Tools that a client may enable.
     #[serde(default, deserialize_with = "listed")]
     pub tools: Vec<ToolSpec>,
-    /// What a client may set.
     #[serde(default, deserialize_with = "listed")]
     pub options: Vec<OptionInfo>,
-    /// What it can do.
+    /// Parsed `capabilities`.
     #[serde(default, rename = "capabilities", deserialize_with = "supports")]
     pub supports: Supports,
 }
 
-/// A tool as it is described to others.
+/// `ToolSpec`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name it is called by.
     pub name: String,
-    /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does.
     #[serde(default)]
     pub description: String,
-    /// What it takes.
+    /// JSON Schema of the arguments.
     #[serde(default)]
     pub parameters: Value,
 }
 
-/// An option as it is described to others.
+/// `AgentOption`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct OptionInfo {
-    /// Its name.
     pub name: String,
     /// `text`, `secret` or `select`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What people call it.
     #[serde(default)]
     pub title: Option<String>,
-    /// What it does.
     #[serde(default)]
     pub description: Option<String>,
-    /// What may be chosen, of a `select`.
+    /// Allowed values of a `select`.
     #[serde(default)]
     pub options: Vec<String>,
-    /// Its value when nobody sets it.
+    /// Default value.
     #[serde(default)]
     pub default: String,
 }
 
-/// What an agent supports; what it does not say it does not.
+/// Capabilities of an agent; an absent one is unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Supports {
     /// `history.compacted`
@@ -106,7 +92,7 @@ pub struct Supports {
 
 impl Supports {
     fn of(capabilities: &Value) -> Self {
-        // An empty object means yes. `true` is not in the protocol, but what it means is plain.
+        // An empty object means supported. `true` is not in the protocol, but some servers send it.
         let has =
             |group: &str, member: &str| matches!(&capabilities[group][member], Value::Object(_) | Value::Bool(true));
         Self {
@@ -125,7 +111,7 @@ fn supports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Supports, D::E
     Ok(Supports::of(&Value::deserialize(deserializer)?))
 }
 
-/// A list without what cannot be read of it; `null` is an empty one.
+/// Deserialises a list without its unreadable items; `null` is an empty list.
 fn listed<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let items = Option::<Vec<Map<String, Value>>>::deserialize(deserializer)?.unwrap_or_default();
     Ok(items.into_iter().filter_map(|item| serde_json::from_value(Value::Object(item)).ok()).collect())
@@ -137,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn missing_and_unknown_parts_are_no_obstacle() {
+    fn meta_with_missing_and_unknown_fields_is_parsed() {
         let meta: Meta = serde_json::from_value(json!({
             "version": 3,
             "server": "other",

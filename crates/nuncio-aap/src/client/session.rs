@@ -8,66 +8,58 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::ToolSpec;
 
-/// A session to be made.
+/// Body of `POST /sessions`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct NewSession {
-    /// With whom, and how.
     pub agent: AgentConfig,
-    /// What was said before.
+    /// Initial history.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// The tools the client brings.
+    /// Tools that the client provides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
 }
 
-/// `AgentConfig`: an agent as a session uses it.
+/// `AgentConfig`: the agent's settings in a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentConfig {
-    /// Which.
     pub name: String,
-    /// The agent's tools that are switched on.
+    /// Enabled tools of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolRef>>,
-    /// The options that are set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
 
-/// A session as its server shows it.
+/// `SessionInfo`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
-    /// Names it.
     pub session_id: String,
-    /// With whom, and how.
     pub agent: AgentConfig,
-    /// The tools the client brings.
+    /// Tools that the client provides.
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
 }
 
-/// Some of the sessions.
+/// Page of sessions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SessionsPage {
-    /// These.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins; none when this is the last.
+    /// Cursor of the next page; `None` on the last page.
     #[serde(default)]
     pub next: Option<String>,
 }
 
-/// Which history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryKind {
-    /// What the model sees.
+    /// The history as the model sees it.
     Compacted,
-    /// Everything.
+    /// The complete history.
     Full,
 }
 
 impl HistoryKind {
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A turn as it is told: from a stream of events, or from an answer that came all at once.
+//! Events of a turn, from an event stream or from a complete response.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,19 +16,18 @@ use super::error::ClientError;
 use super::event::{TurnEvent, TurnStop};
 use super::tolerant;
 
-/// An event, and the id behind which the stream can be continued.
+/// Turn event with the id for resuming the stream after it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
-    /// What happened.
+pub struct ResumableEvent {
     pub event: TurnEvent,
-    /// The last id the stream has given, if it gives any.
+    /// Last event id of the stream, if the server sends ids.
     pub id: Option<Arc<str>>,
 }
 
-/// The events of a turn. It ends with the connection, whether or not `turn_stop` has come.
+/// Events of a turn. The stream ends with the connection, with or without `turn_stop`.
 pub struct TurnStream {
     body: Option<(BoxStream<'static, reqwest::Result<Bytes>>, SseDecoder)>,
-    ready: VecDeque<Result<Told, ClientError>>,
+    ready: VecDeque<Result<ResumableEvent, ClientError>>,
 }
 
 impl TurnStream {
@@ -37,7 +36,7 @@ impl TurnStream {
         Self { body: Some((response.bytes_stream().boxed(), decoder)), ready: VecDeque::new() }
     }
 
-    /// An answer of mode `none`, as if its messages had been streamed.
+    /// Converts a response of mode `none` to the events of a stream.
     pub(super) fn of_answer(mut answer: Value) -> Self {
         let messages = match answer.get_mut("messages").map(Value::take) {
             Some(Value::Array(messages)) => tolerant::messages(messages),
@@ -49,7 +48,7 @@ impl TurnStream {
             return Self { body: None, ready: VecDeque::from([Err(fault)]) };
         }
         let events = std::iter::once(TurnEvent::TurnStart).chain(messages.into_iter().flat_map(events)).chain(stop);
-        Self { body: None, ready: events.map(|event| Ok(Told { event, id: None })).collect() }
+        Self { body: None, ready: events.map(|event| Ok(ResumableEvent { event, id: None })).collect() }
     }
 
     fn take_in(&mut self, chunk: &Option<reqwest::Result<Bytes>>) {
@@ -62,7 +61,7 @@ impl TurnStream {
         let over = !matches!(chunk, Some(Ok(_))) || fault.is_some();
         self.ready.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| Ok(told(&event))));
         if over && let Some((_, decoder)) = self.body.take() {
-            // The last event may lack only its blank line: its data tells whether it is whole.
+            // The last event may lack its blank line; whether its data parses shows if it is complete.
             let last = decoder.finish().map(|event| told(&event));
             self.ready.extend(last.filter(|told| !matches!(told.event, TurnEvent::Unknown { .. })).map(Ok));
         }
@@ -71,7 +70,7 @@ impl TurnStream {
 }
 
 impl Stream for TurnStream {
-    type Item = Result<Told, ClientError>;
+    type Item = Result<ResumableEvent, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -91,11 +90,11 @@ impl fmt::Debug for TurnStream {
     }
 }
 
-fn told(event: &SseEvent) -> Told {
-    Told { event: TurnEvent::read(&event.event, &event.data), id: event.id.clone() }
+fn told(event: &SseEvent) -> ResumableEvent {
+    ResumableEvent { event: TurnEvent::read(&event.event, &event.data), id: event.id.clone() }
 }
 
-/// A message as the events that would have told it.
+/// Events that represent a message.
 fn events(message: Message) -> Vec<TurnEvent> {
     match message {
         Message::Assistant { content: Content::Text(text), .. } => vec![TurnEvent::Text(text)],

@@ -1,4 +1,4 @@
-//! Messages from other servers: what can be read of them, each tool's answer once.
+//! Lenient parsing of messages from other servers, without duplicate tool results.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use nuncio_core::message::{Block, Message};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The messages that can be read. A block of a kind we do not know is left out of its message.
+/// Parses messages; unreadable messages and blocks of unknown types are skipped.
 pub(super) fn messages(values: Vec<Value>) -> Vec<Message> {
     let mut answered = HashSet::new();
     let read = values.into_iter().filter_map(message);
     read.filter(|message| match message {
         Message::Tool { tool_call_id, .. } => answered.insert(tool_call_id.clone()),
-        // Ids may come again in a later exchange.
+        // A later exchange may reuse a call id.
         Message::User { .. } => {
             answered.clear();
             true
@@ -23,7 +23,7 @@ pub(super) fn messages(values: Vec<Value>) -> Vec<Message> {
     .collect()
 }
 
-/// The calls that have an answer.
+/// Ids of answered calls.
 pub(super) fn answered(messages: &[Message]) -> HashSet<&CallId> {
     let answered = messages.iter().filter_map(|message| match message {
         Message::Tool { tool_call_id, .. } => Some(tool_call_id),
@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_blocks_and_roles_and_doubled_answers_are_left_out() {
+    fn unknown_blocks_unknown_roles_and_duplicate_results_are_skipped() {
         let read = messages(vec![
             json!({"role": "user", "content": "hi"}),
             json!({"role": "narrator", "content": "meanwhile"}),

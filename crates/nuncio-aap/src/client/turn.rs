@@ -1,4 +1,4 @@
-//! `POST /sessions/:id/turns`: what a turn brings.
+//! Request body of `POST /sessions/:id/turns`.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,32 @@ use serde_json::{Value, json};
 
 use super::meta::ToolSpec;
 
-/// The body of a turn.
+/// Body of a turn request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TurnBody {
-    /// One user message, or answers to the calls that wait.
+    /// One user message, or answers to all pending calls.
     pub messages: Vec<Value>,
-    /// How to be told.
     pub stream: StreamMode,
-    /// What to change about the agent from now on.
+    /// Changes of the agent's settings for the rest of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentOverride>,
-    /// The tools the client brings from now on; none leaves them as they are.
+    /// Tools that the client provides from now on; `None` keeps them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolSpec>>,
 }
 
-/// What a turn changes about the agent, for the rest of the session.
+/// Changes of the agent's settings for the rest of the session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AgentOverride {
-    /// The agent's tools that are switched on, all of them.
+    /// Complete list of enabled tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolRef>>,
-    /// The options to set; the others stay.
+    /// Options to set; others keep their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
 
 impl TurnBody {
-    /// A turn with this input, told in this way.
     #[must_use]
     pub fn new(input: &TurnInput, stream: StreamMode) -> Self {
         let messages = match input {
@@ -47,7 +45,7 @@ impl TurnBody {
     }
 }
 
-/// `ToolMessage` or `ToolPermissionMessage`.
+/// Builds a `ToolMessage` or `ToolPermissionMessage`.
 fn answer(answer: &CallAnswer) -> Value {
     match answer {
         CallAnswer::Result { call, content, extra } => {

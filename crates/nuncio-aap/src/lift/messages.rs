@@ -1,15 +1,15 @@
-//! `HistoryMessage`, `ApplicationMessage` and `ContentBlock`.
+//! Parses `HistoryMessage`, `ApplicationMessage` and `ContentBlock`.
 
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::{CallAnswer, TurnInput};
 use nuncio_engine::EngineError;
 use serde_json::Value;
 
-use super::shape::{At, Fields, list};
+use super::shape::{JsonPath, ObjectReader, list};
 
-/// A message of the history a session begins with.
-pub(super) fn history(at: &At, value: Value) -> Result<Message, EngineError> {
-    let mut fields = Fields::of(at.clone(), value)?;
+/// Parses a message of the initial history.
+pub(super) fn history(at: &JsonPath, value: Value) -> Result<Message, EngineError> {
+    let mut fields = ObjectReader::of(at.clone(), value)?;
     let role = fields.required_text("role")?;
     match role.as_str() {
         "system" => Ok(Message::System { content: fields.required_text("content")?, extra: fields.rest() }),
@@ -26,12 +26,12 @@ pub(super) fn history(at: &At, value: Value) -> Result<Message, EngineError> {
     }
 }
 
-/// What a turn brings: one user message, or answers to tool calls.
-pub(super) fn turn_input(at: &At, items: Vec<(At, Value)>) -> Result<TurnInput, EngineError> {
+/// Parses the input of a turn: one user message, or answers to tool calls.
+pub(super) fn turn_input(at: &JsonPath, items: Vec<(JsonPath, Value)>) -> Result<TurnInput, EngineError> {
     let mut users = Vec::new();
     let mut answers = Vec::new();
     for (at, value) in items {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = ObjectReader::of(at, value)?;
         let role = fields.required_text("role")?;
         match role.as_str() {
             "user" => users.push(Message::User { content: content(&mut fields)?, extra: fields.rest() }),
@@ -60,7 +60,7 @@ pub(super) fn turn_input(at: &At, items: Vec<(At, Value)>) -> Result<TurnInput, 
     }
 }
 
-fn content(fields: &mut Fields) -> Result<Content, EngineError> {
+fn content(fields: &mut ObjectReader) -> Result<Content, EngineError> {
     let at = fields.at("content");
     match fields.required_value("content")? {
         Value::String(text) => Ok(Content::Text(text)),
@@ -72,8 +72,8 @@ fn content(fields: &mut Fields) -> Result<Content, EngineError> {
     }
 }
 
-fn block(at: At, value: Value) -> Result<Block, EngineError> {
-    let mut fields = Fields::of(at, value)?;
+fn block(at: JsonPath, value: Value) -> Result<Block, EngineError> {
+    let mut fields = ObjectReader::of(at, value)?;
     let kind = fields.required_text("type")?;
     match kind.as_str() {
         "text" => Ok(Block::Text { text: fields.required_text("text")?, extra: fields.rest() }),

@@ -1,4 +1,4 @@
-//! Reading JSON with a finger on the place, so that every complaint says where.
+//! JSON readers that track the path for error messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use nuncio_core::ids::InvalidName;
 use nuncio_engine::EngineError;
 use serde_json::{Map, Value};
 
-/// A place in a request body.
+/// Path in a request body.
 #[derive(Debug, Clone)]
-pub(super) struct At(String);
+pub(super) struct JsonPath(String);
 
-impl At {
+impl JsonPath {
     pub(super) fn root() -> Self {
         Self(String::new())
     }
@@ -25,7 +25,7 @@ impl At {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// A complaint about this place.
+    /// Error about the value at this path.
     pub(super) fn wrong(&self, what: &str) -> EngineError {
         EngineError::new(Code::BadRequest, format!("{self}: {what}"))
     }
@@ -35,7 +35,7 @@ impl At {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "the body" } else { &self.0 })
     }
@@ -52,27 +52,27 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The fields of an object, taken one by one; what is left is unknown to us. `null` counts as absent.
+/// Fields of an object, removed one by one; the rest is unknown. `null` counts as absent.
 #[derive(Debug)]
-pub(super) struct Fields {
-    at: At,
+pub(super) struct ObjectReader {
+    at: JsonPath,
     map: Map<String, Value>,
 }
 
-impl Fields {
-    pub(super) fn of(at: At, value: Value) -> Result<Self, EngineError> {
+impl ObjectReader {
+    pub(super) fn of(at: JsonPath, value: Value) -> Result<Self, EngineError> {
         match value {
             Value::Object(map) => Ok(Self { at, map }),
             other => Err(at.expected("an object", &other)),
         }
     }
 
-    /// The place of a field.
-    pub(super) fn at(&self, key: &str) -> At {
+    /// Path of a field.
+    pub(super) fn at(&self, key: &str) -> JsonPath {
         self.at.key(key)
     }
 
-    /// What was not asked for.
+    /// Fields that were not read.
     pub(super) fn rest(self) -> Map<String, Value> {
         self.map
     }
@@ -134,12 +134,12 @@ impl Fields {
         self.required(key, found)
     }
 
-    pub(super) fn optional_list(&mut self, key: &str) -> Result<Option<Vec<(At, Value)>>, EngineError> {
+    pub(super) fn optional_list(&mut self, key: &str) -> Result<Option<Vec<(JsonPath, Value)>>, EngineError> {
         let at = self.at(key);
         self.take(key).map(|value| list(&at, value)).transpose()
     }
 
-    /// Every field as a text.
+    /// Converts every field to a string.
     pub(super) fn all_texts(self) -> Result<BTreeMap<String, String>, EngineError> {
         let at = self.at;
         let text = |(key, value): (String, Value)| match value {
@@ -150,8 +150,8 @@ impl Fields {
     }
 }
 
-/// The items of a list, each with its place.
-pub(super) fn list(at: &At, value: Value) -> Result<Vec<(At, Value)>, EngineError> {
+/// Items of a list, each with its path.
+pub(super) fn list(at: &JsonPath, value: Value) -> Result<Vec<(JsonPath, Value)>, EngineError> {
     match value {
         Value::Array(items) => Ok(items.into_iter().enumerate().map(|(index, item)| (at.index(index), item)).collect()),
         other => Err(at.expected("a list", &other)),

@@ -1,4 +1,4 @@
-//! Errors as answers.
+//! Error responses.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use nuncio_engine::EngineError;
 
 use crate::error;
 
-/// An error on its way out.
+/// Error response of a handler.
 #[derive(Debug)]
 pub(super) struct AapError(EngineError);
 
@@ -23,7 +23,7 @@ impl IntoResponse for AapError {
     }
 }
 
-/// The answer to a request that is refused.
+/// Error response for a request that was refused before its handler.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);

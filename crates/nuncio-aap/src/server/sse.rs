@@ -1,8 +1,7 @@
-//! A turn's event log as server-sent events.
+//! Writes the event log of a turn as server-sent events.
 //!
-//! Each event is `id: TURN.NUMBER`, `event: NAME`, `data: JSON` and a blank line. What is waiting is
-//! written in one piece; nothing waits for more. A stream can be taken up again behind any event and
-//! goes on with the same bytes.
+//! Each event has the lines `id: TURN.NUMBER`, `event: NAME` and `data: JSON`. Pending events are written in one chunk
+//! without waiting for more. A stream resumed after any event continues with the same bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +18,15 @@ use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 
-/// How often a silent stream shows that it is alive.
+/// Interval of comments that keep a silent connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// About how much is written in one piece.
+/// Approximate size limit of a chunk, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// About how many bytes an event takes.
+/// Typical size of an event, in bytes, for preallocation.
 const TYPICAL: usize = 64;
 
-/// An event's id: the turn's number and the event's own.
+/// Event id: number of the turn and of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventId {
     pub(super) turn: u64,
@@ -41,9 +40,9 @@ impl EventId {
     }
 }
 
-/// The events of a turn for one who has seen all before number `from`, until it is over.
+/// Streams the events of a turn from number `from` until the turn ends.
 pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
-    let (reader, open) = (Reader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
+    let (reader, open) = (EventReader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
     let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), (reader, open)))
@@ -52,33 +51,33 @@ pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engin
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies that gather a response before passing it on would hold the stream back.
+    // Buffering proxies would delay the stream.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-struct Reader {
+struct EventReader {
     turn: Arc<LiveTurn>,
     mode: StreamMode,
-    /// The place of the next event in the log.
+    /// Index of the next event in the log.
     next: usize,
     clock: Arc<dyn Clock>,
     heartbeat: BoxFuture<'static, ()>,
 }
 
-impl Reader {
+impl EventReader {
     fn new(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Self {
         let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT));
         let next = turn.read(|log| log.place(from));
         Self { turn, mode, next, clock, heartbeat }
     }
 
-    /// What is there to send, or nothing when all has been sent.
+    /// Next chunk; `None` when the turn ended and everything was sent.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let mut piece = BytesMut::new();
             let over = self.turn.read(|log| {
-                // Whoever claims to have seen more than there is gets the end.
+                // A client that claims a later event than the last one gets the end of the stream.
                 if log.is_finished() && self.next > log.len() {
                     self.next = log.len() - 1;
                 }
@@ -110,28 +109,28 @@ impl Reader {
     }
 }
 
-/// Writes one event; nothing if it is not for that mode. This is the hot place of a stream: constants
-/// are copied, numbers written by hand, and text is scanned once.
+/// Writes one event, or nothing if the mode excludes it. This is the hot path of a stream: it copies constants,
+/// formats numbers without allocation and scans text once.
 fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: Event<'_>) {
     let by_piece = mode != StreamMode::Message;
     let (head, data, tail): (&[u8], _, &[u8]) = match event {
-        Event::Started => (b"\nevent: turn_start\ndata: ", Data::Json("{}"), END),
+        Event::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), END),
         Event::Delta(OutputKind::Text, text) if by_piece => {
-            (b"\nevent: text_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
+            (b"\nevent: text_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
         }
         Event::Delta(OutputKind::Thinking, text) if by_piece => {
-            (b"\nevent: thinking_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
+            (b"\nevent: thinking_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
         }
         Event::Block(OutputKind::Text, text) if !by_piece => {
-            (b"\nevent: text\ndata: {\"text\":", Data::Text(text), END_OF_OBJECT)
+            (b"\nevent: text\ndata: {\"text\":", EventData::Text(text), END_OF_OBJECT)
         }
         Event::Block(OutputKind::Thinking, text) if !by_piece => {
-            (b"\nevent: thinking\ndata: {\"thinking\":", Data::Text(text), END_OF_OBJECT)
+            (b"\nevent: thinking\ndata: {\"thinking\":", EventData::Text(text), END_OF_OBJECT)
         }
         Event::Delta(..) | Event::Block(..) => return,
-        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", Data::Json(json), END),
-        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", Data::Json(json), END),
-        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", Data::Json(json), END),
+        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), END),
+        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), END),
+        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), END),
     };
     out.put_slice(b"id: ");
     put_number(out, turn);
@@ -139,8 +138,8 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
     put_number(out, number as u64);
     out.put_slice(head);
     match data {
-        Data::Json(json) => out.put_slice(json.as_bytes()),
-        Data::Text(text) => serde_json::to_writer(out.writer(), text).expect("a text is always JSON"),
+        EventData::Json(json) => out.put_slice(json.as_bytes()),
+        EventData::Text(text) => serde_json::to_writer(out.writer(), text).expect("a text is always JSON"),
     }
     out.put_slice(tail);
 }
@@ -148,7 +147,7 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
 const END: &[u8] = b"\n\n";
 const END_OF_OBJECT: &[u8] = b"}\n\n";
 
-enum Data<'a> {
+enum EventData<'a> {
     Json(&'a str),
     Text(&'a str),
 }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_four_lines_and_its_data_one() {
+    fn event_has_four_lines_with_single_line_data() {
         assert_eq!(
             encoded(StreamMode::Delta, Event::Delta(OutputKind::Text, "a\n\"ü\"")),
             "id: 2.7\nevent: text_delta\ndata: {\"delta\":\"a\\n\\\"ü\\\"\"}\n\n"
@@ -194,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_leaves_out_what_is_for_the_other() {
+    fn stream_mode_omits_events_of_the_other_mode() {
         assert_eq!(encoded(StreamMode::Message, Event::Delta(OutputKind::Text, "a")), "");
         assert_eq!(encoded(StreamMode::Delta, Event::Block(OutputKind::Text, "a")), "");
     }
 
     #[test]
-    fn event_ids_are_read_back() {
+    fn event_id_round_trips() {
         assert_eq!(EventId::parse("2.7"), Some(EventId { turn: 2, event: 7 }));
         for bad in ["", "2", "2.", ".7", "2.7.1", "-1.0", "a.b", "99999999999999999999.1"] {
             assert_eq!(EventId::parse(bad), None, "{bad}");

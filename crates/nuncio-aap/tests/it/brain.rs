@@ -1,4 +1,4 @@
-//! One Nuncio as the brain of another: the near one has the `aap` brain, the far one plays scripts.
+//! Two gateways: the near one has an `aap` brain that calls the far one, which plays scripts.
 
 use nuncio_testkit::{AapClient, Gateway, eventually};
 use serde_json::{Value, json};
@@ -63,8 +63,8 @@ impl Pair {
         Self { aap: near.aap(), far, near }
     }
 
-    /// Waits until the far one remembers nothing.
-    async fn nothing_is_left_behind(&self) {
+    /// Waits until the far gateway has no sessions.
+    async fn wait_until_far_sessions_are_deleted(&self) {
         let far = self.far.aap();
         eventually("the sessions there are deleted", async || {
             let (_, listed) = far.get("/sessions").await;
@@ -84,7 +84,7 @@ fn last_text(answer: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_is_said_there_is_said_here_and_nothing_is_left_behind() {
+async fn remote_text_is_forwarded_and_remote_session_is_deleted() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let events =
@@ -92,11 +92,11 @@ async fn what_is_said_there_is_said_here_and_nothing_is_left_behind() {
     let names: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
     assert_eq!(names, ["turn_start", "thinking_delta", "text_delta", "text_delta", "turn_stop"]);
     assert_eq!(events[4].data["stopReason"], "end_turn");
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn the_whole_history_goes_along() {
+async fn complete_history_is_sent_to_remote_agent() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.say(&session, "first").await;
@@ -105,7 +105,7 @@ async fn the_whole_history_goes_along() {
 }
 
 #[tokio::test]
-async fn stop_reasons_and_failures_come_through() {
+async fn remote_stop_reasons_and_failures_are_forwarded() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     for reason in ["max_tokens", "refusal"] {
@@ -116,11 +116,11 @@ async fn stop_reasons_and_failures_come_through() {
     assert_eq!(answer["stopReason"], "error");
     assert_eq!(answer["error"]["code"], "brain_failed");
     assert!(answer["error"]["message"].as_str().unwrap().contains("the model is tired"), "{answer}");
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn tools_of_ours_are_called_from_there_and_pass_our_chain() {
+async fn remote_agent_calls_local_tools_through_local_policy() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[("near_tool", true)]).await;
     let script = json!([[call("c1", "near_tool")], [call("c1", "near_tool")], [{"echo": "results"}]]);
@@ -129,11 +129,11 @@ async fn tools_of_ours_are_called_from_there_and_pass_our_chain() {
     assert_eq!(last_text(&answer), r#"["right here","right here"]"#);
     assert_eq!(pair.near.audit().await.len(), 2);
     assert!(pair.far.audit().await.is_empty());
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn a_tool_of_theirs_runs_there_once_our_app_allows_it() {
+async fn remote_tool_runs_after_local_client_grants_permission() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let asked =
@@ -149,11 +149,11 @@ async fn a_tool_of_theirs_runs_there_once_our_app_allows_it() {
     let history = pair.aap.history(&session).await;
     let roles: Vec<_> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn a_denial_is_passed_on_with_its_reason() {
+async fn denial_is_forwarded_with_its_reason() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
@@ -165,7 +165,7 @@ async fn a_denial_is_passed_on_with_its_reason() {
 }
 
 #[tokio::test]
-async fn calls_of_every_kind_in_one_step_are_answered_together() {
+async fn local_remote_and_client_calls_of_one_step_are_answered_together() {
     let pair = Pair::start().await;
     let tools = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
     let request = json!({"agent": {"name": "near", "tools": [{"name": "near_tool", "trust": true}]}, "tools": tools});
@@ -184,18 +184,18 @@ async fn calls_of_every_kind_in_one_step_are_answered_together() {
 }
 
 #[tokio::test]
-async fn a_new_message_instead_of_an_answer_leaves_the_call_alone() {
+async fn new_message_abandons_pending_remote_call() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")]])).await;
     let answer = pair.aap.say(&session, "never mind").await;
     assert_eq!(last_text(&answer), "You said: never mind");
     assert!(pair.far.audit().await.is_empty());
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn a_permission_that_comes_after_a_restart_runs_nothing_and_says_so() {
+async fn permission_after_restart_runs_nothing_and_reports_it() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
@@ -210,17 +210,17 @@ async fn a_permission_that_comes_after_a_restart_runs_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn cancelling_here_stops_there() {
+async fn cancelling_local_turn_cancels_remote_turn() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let mut stream = pair.aap.stream(&session, "delta", json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
     stream.up_to("text_delta").await;
     assert_eq!(pair.aap.cancel(&session).await["cancelled"], true);
-    pair.nothing_is_left_behind().await;
+    pair.wait_until_far_sessions_are_deleted().await;
 }
 
 #[tokio::test]
-async fn a_far_server_that_is_gone_fails_the_turn_and_says_which() {
+async fn unreachable_remote_server_fails_turn_and_is_named() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.far.stop().await;
@@ -230,7 +230,7 @@ async fn a_far_server_that_is_gone_fails_the_turn_and_says_which() {
 }
 
 #[tokio::test]
-async fn the_key_is_read_from_the_agents_secrets() {
+async fn remote_api_key_is_read_from_secrets() {
     let far = Gateway::builder().agent("far", FAR).start().await;
     let holder = far.key(&[]).await;
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -1,4 +1,4 @@
-//! Every fault the digest lists in other servers (§9), by name.
+//! Recovery from known faults of other servers, one test per fault.
 
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{ClientError, Received, Update};
@@ -50,7 +50,7 @@ fn grant(id: &str) -> TurnInput {
     TurnInput::Answers(vec![CallAnswer::Permission { call: CallId::parse(id).unwrap(), granted: true, reason: None }])
 }
 
-fn heard(updates: &[Update]) -> String {
+fn received_text(updates: &[Update]) -> String {
     let text = |update: &Update| match update {
         Update::Text(text) => Some(text.clone()),
         _ => None,
@@ -59,7 +59,7 @@ fn heard(updates: &[Update]) -> String {
 }
 
 #[tokio::test]
-async fn a_missing_turn_stop_is_made_up_for_from_the_history() {
+async fn missing_turn_stop_is_recovered_from_history() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), delta("It is ")])),
@@ -74,17 +74,17 @@ async fn a_missing_turn_stop_is_made_up_for_from_the_history() {
 }
 
 #[tokio::test]
-async fn a_missing_turn_stop_where_nothing_is_remembered_keeps_what_came() {
+async fn missing_turn_stop_without_history_keeps_received_text() {
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), delta("It is 3.")]))]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(heard(&updates), "It is 3.");
+    assert_eq!(received_text(&updates), "It is 3.");
     assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::Incomplete));
     assert_eq!(conversation.messages().len(), 2);
 }
 
 #[tokio::test]
-async fn a_missing_turn_stop_after_a_call_of_ours_still_asks_for_it() {
+async fn missing_turn_stop_after_client_call_leaves_call_pending() {
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), call("c1", "mine")]))]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
@@ -93,7 +93,7 @@ async fn a_missing_turn_stop_after_a_call_of_ours_still_asks_for_it() {
 }
 
 #[tokio::test]
-async fn a_doubled_turn_stop_ends_the_turn_once() {
+async fn duplicate_turn_stop_ends_turn_once() {
     let server =
         Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), stop("error"), stop("error")]))]).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -103,7 +103,7 @@ async fn a_doubled_turn_stop_ends_the_turn_once() {
 }
 
 #[tokio::test]
-async fn a_missing_result_after_a_grant_leaves_no_call_waiting() {
+async fn missing_result_after_grant_leaves_no_pending_call() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
@@ -121,7 +121,7 @@ async fn a_missing_result_after_a_grant_leaves_no_call_waiting() {
 }
 
 #[tokio::test]
-async fn a_denial_that_is_not_told_is_noted_in_the_words_of_the_specification() {
+async fn unreported_denial_is_added_with_specified_text() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
@@ -136,7 +136,7 @@ async fn a_denial_that_is_not_told_is_noted_in_the_words_of_the_specification() 
 }
 
 #[tokio::test]
-async fn repeated_tool_messages_count_once() {
+async fn duplicate_tool_results_count_once() {
     let told =
         events(&[start(), call("c1", "add"), result("c1", "3"), result("c1", "3"), delta("3"), stop("end_turn")]);
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
@@ -148,7 +148,7 @@ async fn repeated_tool_messages_count_once() {
 }
 
 #[tokio::test]
-async fn repeated_tool_messages_in_a_history_count_once() {
+async fn duplicate_tool_results_in_history_count_once() {
     let messages = json!([
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "add", "input": {}}]},
@@ -165,7 +165,7 @@ async fn repeated_tool_messages_in_a_history_count_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_is_continued_behind_the_last_event() {
+async fn broken_stream_is_resumed_after_last_event() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
@@ -176,7 +176,7 @@ async fn a_stream_that_breaks_is_continued_behind_the_last_event() {
     .await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "count").await;
-    assert_eq!(heard(&updates), "one two three");
+    assert_eq!(received_text(&updates), "one two three");
     assert_eq!(updates.iter().filter(|update| **update == Update::Interrupted).count(), 1);
     assert_eq!(ended.received, Received::Continued);
     let behind: Vec<_> =
@@ -186,7 +186,7 @@ async fn a_stream_that_breaks_is_continued_behind_the_last_event() {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_cut_and_then_ends_politely_has_not_ended_well() {
+async fn clean_close_after_a_broken_connection_is_incomplete() {
     let empty = || Answer::stream(STREAM, numbered(2, &[]));
     let cut = Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
     let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
@@ -197,7 +197,7 @@ async fn a_stream_that_was_cut_and_then_ends_politely_has_not_ended_well() {
 }
 
 #[tokio::test]
-async fn a_stream_with_ids_on_a_server_that_cannot_continue_it_falls_back_on_the_history() {
+async fn stream_that_cannot_be_resumed_falls_back_to_history() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
@@ -206,12 +206,12 @@ async fn a_stream_with_ids_on_a_server_that_cannot_continue_it_falls_back_on_the
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "count").await;
-    assert_eq!(heard(&updates), "one two");
+    assert_eq!(received_text(&updates), "one two");
     assert_eq!(ended.received, Received::FromHistory);
 }
 
 #[tokio::test]
-async fn a_history_is_read_again_while_the_turn_goes_on() {
+async fn history_is_polled_while_turn_runs() {
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "hidden", "input": {}}]});
     let server = Scripted::start(vec![
         created(),
@@ -223,12 +223,12 @@ async fn a_history_is_read_again_while_the_turn_goes_on() {
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, _) = say(&mut conversation, "hi").await;
-    assert_eq!(heard(&updates), "3");
+    assert_eq!(received_text(&updates), "3");
     assert_eq!(server.asked("/history").len(), 3);
 }
 
 #[tokio::test]
-async fn an_older_answer_to_the_same_words_is_not_taken_for_the_new_one() {
+async fn repeated_user_text_does_not_match_older_answer() {
     let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
     let server = Scripted::start(vec![
         created(),
@@ -240,12 +240,12 @@ async fn an_older_answer_to_the_same_words_is_not_taken_for_the_new_one() {
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     say(&mut conversation, "again").await;
     let (updates, ended) = say(&mut conversation, "again").await;
-    assert_eq!(heard(&updates), "");
+    assert_eq!(received_text(&updates), "");
     assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Incomplete));
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_an_error_in_stream_mode_too() {
+async fn deleted_session_is_an_error_in_stream_mode() {
     let server =
         Scripted::start(vec![created(), Answer::json(TURNS, 404, &json!({"error": "Session not found"}))]).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -256,7 +256,7 @@ async fn a_session_that_is_gone_is_an_error_in_stream_mode_too() {
 }
 
 #[tokio::test]
-async fn a_plain_text_error_is_told_in_its_own_words() {
+async fn plain_text_error_is_reported_verbatim() {
     let server = Scripted::start(vec![created(), Answer::text(TURNS, 500, "Internal Server Error")]).await;
     let mut conversation = server.conversation(&streams()).await;
     let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
@@ -266,19 +266,19 @@ async fn a_plain_text_error_is_told_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn json_where_a_stream_was_asked_for_is_read_all_the_same() {
+async fn json_response_to_stream_request_is_accepted() {
     let answer = json!({"stopReason": "tool_use", "messages": [
         {"role": "assistant", "content": [{"type": "text", "text": "let me"}, {"type": "tool_use", "toolCallId": "c1", "name": "mine", "input": {"a": 1}}]},
     ]});
     let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(heard(&updates), "let me");
+    assert_eq!(received_text(&updates), "let me");
     assert_eq!(ended.pending[0].call.id.as_str(), "c1");
 }
 
 #[tokio::test]
-async fn json_that_is_no_answer_to_a_turn_is_a_failure_and_not_silence() {
+async fn unexpected_json_response_is_an_error() {
     for answer in [json!({"ok": true}), json!("ok"), json!(["ok"])] {
         let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
         let mut conversation = server.conversation(&streams()).await;
@@ -289,17 +289,17 @@ async fn json_that_is_no_answer_to_a_turn_is_a_failure_and_not_silence() {
 }
 
 #[tokio::test]
-async fn an_agent_that_declares_no_stream_is_asked_for_none() {
+async fn agent_without_stream_capability_gets_mode_none() {
     let answer = json!({"stopReason": "end_turn", "messages": [{"role": "assistant", "content": "plain"}]});
     let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&json!({})).await;
     let (updates, _) = say(&mut conversation, "hi").await;
-    assert_eq!(heard(&updates), "plain");
+    assert_eq!(received_text(&updates), "plain");
     assert_eq!(server.asked("/turns")[0].body["stream"], "none");
 }
 
 #[tokio::test]
-async fn thinking_behind_text_stays_behind_it() {
+async fn keeps_order_of_text_and_thinking_blocks() {
     let told = events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -309,7 +309,7 @@ async fn thinking_behind_text_stays_behind_it() {
 }
 
 #[tokio::test]
-async fn a_history_with_flipped_blocks_does_not_flip_what_was_received() {
+async fn history_with_reordered_blocks_keeps_received_order() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
@@ -323,7 +323,7 @@ async fn a_history_with_flipped_blocks_does_not_flip_what_was_received() {
 }
 
 #[tokio::test]
-async fn unknown_events_and_fields_and_plain_text_data_do_no_harm() {
+async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
     let told = format!(
         ": hello\n\nevent: error\ndata: oh no\n\nevent: empty\ndata:\n\n{}",
         events(&[
@@ -336,13 +336,13 @@ async fn unknown_events_and_fields_and_plain_text_data_do_no_harm() {
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(heard(&updates), "a");
+    assert_eq!(received_text(&updates), "a");
     assert_eq!(updates.iter().filter(|update| matches!(update, Update::Unknown { .. })).count(), 3);
     assert_eq!(ended.received, Received::Whole);
 }
 
 #[tokio::test]
-async fn a_last_event_without_its_blank_line_is_read() {
+async fn last_event_without_blank_line_is_parsed() {
     let told = events(&[start(), delta("a"), stop("end_turn")]);
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told.trim_end())]).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -350,8 +350,8 @@ async fn a_last_event_without_its_blank_line_is_read() {
 }
 
 #[tokio::test]
-async fn only_calls_that_wait_for_us_are_asked_about() {
-    // c1 ran on the server, which forgot to say so; c2 is ours; c3 may not run unasked.
+async fn only_calls_that_need_the_client_are_pending() {
+    // c1 ran on the server, which did not report it; c2 is a client tool; c3 requires permission.
     let told =
         events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
@@ -362,15 +362,15 @@ async fn only_calls_that_wait_for_us_are_asked_about() {
 }
 
 #[tokio::test]
-async fn a_block_told_in_pieces_and_whole_is_heard_once() {
+async fn block_sent_as_deltas_and_whole_is_reported_once() {
     let told = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
     let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
     let mut conversation = server.conversation(&streams()).await;
-    assert_eq!(heard(&say(&mut conversation, "hi").await.0), "a b");
+    assert_eq!(received_text(&say(&mut conversation, "hi").await.0), "a b");
 }
 
 #[tokio::test]
-async fn unanswered_calls_of_an_old_session_wait_for_us() {
+async fn resumed_session_has_unanswered_calls_pending() {
     let server = Scripted::start(vec![
         Answer::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
         Answer::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
@@ -385,14 +385,14 @@ async fn unanswered_calls_of_an_old_session_wait_for_us() {
         ])),
     ])
     .await;
-    let conversation = nuncio_aap::client::Conversation::resume(server.client(), "s1").await.unwrap();
+    let conversation = nuncio_aap::client::AapConversation::resume(server.client(), "s1").await.unwrap();
     let waiting: Vec<_> =
         conversation.pending().iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
     assert_eq!(waiting, [("c1", AwaitedAnswer::Result), ("c3", AwaitedAnswer::Permission)]);
 }
 
 #[tokio::test]
-async fn answers_of_ours_are_part_of_the_conversation() {
+async fn client_answers_are_added_to_messages() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),

@@ -1,7 +1,7 @@
-//! The client against a real Nuncio.
+//! The client against a real gateway.
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{Conversation, HistoryKind, NewSession, Received, TurnEvent, Update};
+use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, Received, TurnEvent, Update};
 use nuncio_core::message::Message;
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, StreamMode, TurnInput};
@@ -34,17 +34,17 @@ fn play(script: &Value) -> String {
     json!({"script": script}).to_string()
 }
 
-async fn conversation(gateway: &Gateway) -> Conversation {
+async fn conversation(gateway: &Gateway) -> AapConversation {
     let client = client(&format!("{}/aap", gateway.url()));
     let agent = client.meta().await.unwrap().agent("script").unwrap().clone();
     let mut new = NewSession::default();
     new.agent = serde_json::from_value(json!({"name": "script", "tools": [{"name": "echo"}]})).unwrap();
     new.tools = serde_json::from_value(json!([{"name": "mine", "description": "", "parameters": {}}])).unwrap();
-    Conversation::begin(client, agent, new).await.unwrap()
+    AapConversation::begin(client, agent, new).await.unwrap()
 }
 
 #[tokio::test]
-async fn calls_are_answered_and_the_histories_agree() {
+async fn client_and_server_histories_agree_after_calls() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     let script = json!([
@@ -73,7 +73,7 @@ async fn calls_are_answered_and_the_histories_agree() {
 }
 
 #[tokio::test]
-async fn a_turn_is_cancelled_and_its_session_is_deleted() {
+async fn turn_can_be_cancelled_and_session_deleted() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
@@ -88,7 +88,7 @@ async fn a_turn_is_cancelled_and_its_session_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_stream_is_taken_up_behind_any_event() {
+async fn stream_resumes_after_any_event() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     say(&mut conversation, &play(&json!([[{"text": "a b c d"}]]))).await;
@@ -103,7 +103,7 @@ async fn a_stream_is_taken_up_behind_any_event() {
 }
 
 #[tokio::test]
-async fn trust_given_later_is_told_with_the_next_turn() {
+async fn later_trust_is_sent_with_next_turn() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     conversation.trust("echo");
@@ -113,7 +113,7 @@ async fn trust_given_later_is_told_with_the_next_turn() {
 }
 
 #[tokio::test]
-async fn every_mode_tells_the_same() {
+async fn every_stream_mode_yields_same_messages() {
     let gateway = gateway().await;
     for mode in [StreamMode::Delta, StreamMode::Message, StreamMode::None] {
         let conversation = conversation(&gateway).await;

@@ -1,4 +1,4 @@
-//! What is sent, and what is done with answers that are not the protocol's.
+//! Requests of the client and its handling of invalid responses.
 
 use nuncio_aap::client::{ApiKey, Client, ClientError, HistoryKind};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::scripted::{Answer, Scripted, client, created};
 
 #[tokio::test]
-async fn the_key_goes_with_every_request_and_ids_cannot_leave_their_place() {
+async fn key_is_sent_with_every_request_and_ids_are_escaped() {
     let server = Scripted::start(vec![Answer::text("GET /", 404, "404 Not Found")]).await;
     let http = nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::Allow::default(), false, None).unwrap();
     let base = format!("{}/", server.url).parse().unwrap();
@@ -19,7 +19,7 @@ async fn the_key_goes_with_every_request_and_ids_cannot_leave_their_place() {
 }
 
 #[tokio::test]
-async fn another_version_is_refused_and_another_thing_too() {
+async fn other_protocol_version_and_non_aap_response_are_refused() {
     let server = Scripted::start(vec![
         Answer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
         Answer::text("GET /api/meta", 200, "<html>"),
@@ -31,13 +31,13 @@ async fn another_version_is_refused_and_another_thing_too() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let server = Scripted::start(vec![Answer::text("GET /api/meta", 302, "elsewhere")]).await;
     assert!(matches!(server.client().meta().await, Err(ClientError::Refused { status: 302, .. })));
 }
 
 #[tokio::test]
-async fn sessions_are_paged_by_what_the_server_says() {
+async fn session_list_follows_server_cursor() {
     let page = |next: Option<&str>| {
         let mut page = json!({"sessions": [{"sessionId": "s1", "agent": {"name": "a"}, "createdAt": "new"}]});
         if let Some(next) = next {
@@ -53,7 +53,7 @@ async fn sessions_are_paged_by_what_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_history_that_was_not_asked_for_is_none() {
+async fn history_without_the_requested_kind_is_an_error() {
     let server = Scripted::start(vec![
         created(),
         Answer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
@@ -66,7 +66,7 @@ async fn a_history_that_was_not_asked_for_is_none() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_so() {
+async fn unreachable_server_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

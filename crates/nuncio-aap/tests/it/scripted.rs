@@ -1,17 +1,17 @@
-//! A server that answers what it was told to, whatever that is.
+//! Server that sends scripted responses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{Client, Conversation, Ended, NewSession, Update};
+use nuncio_aap::client::{AapConversation, Client, NewSession, TurnEnd, Update};
 use nuncio_core::message::Message;
 use nuncio_core::turn::TurnInput;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// One answer. Answers to the same method and path are given in order, the last again and again.
+/// Scripted response. Responses for the same method and path are sent in order; the last one repeats.
 #[derive(Clone)]
 pub(crate) struct Answer {
     on: &'static str,
@@ -22,42 +22,40 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// JSON.
     pub(crate) fn json(on: &'static str, status: u16, body: &Value) -> Self {
         Self { on, status, kind: "application/json", body: body.to_string(), cut: false }
     }
 
-    /// Plain text.
     pub(crate) fn text(on: &'static str, status: u16, body: &str) -> Self {
         Self { on, status, kind: "text/plain", body: body.to_owned(), cut: false }
     }
 
-    /// A stream of events that ends as a stream does.
+    /// Event stream that ends normally.
     pub(crate) fn stream(on: &'static str, body: impl Into<String>) -> Self {
         Self { on, status: 200, kind: "text/event-stream", body: body.into(), cut: false }
     }
 
-    /// The same, with the connection breaking at its end.
+    /// Breaks the connection at the end of the body.
     pub(crate) fn cut(self) -> Self {
         Self { cut: true, ..self }
     }
 }
 
-/// Events as the SDK writes them: without ids.
+/// Events without ids, as the SDK writes them.
 pub(crate) fn events(events: &[(&str, Value)]) -> String {
     events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
 }
 
-/// Events as Nuncio writes them: with ids.
+/// Events with ids, as Nuncio writes them.
 pub(crate) fn numbered(from: usize, list: &[(&str, Value)]) -> String {
     let line =
         |(at, event): (usize, &(&str, Value))| format!("id: 1.{}\n{}", from + at, events(std::slice::from_ref(event)));
     list.iter().enumerate().map(line).collect()
 }
 
-/// A request as it came.
+/// Received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body: Value,
@@ -65,7 +63,7 @@ pub(crate) struct Asked {
 
 pub(crate) struct Scripted {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Scripted {
@@ -86,20 +84,20 @@ impl Scripted {
         client(&self.url)
     }
 
-    /// The requests to a path, oldest first.
-    pub(crate) fn asked(&self, on: &str) -> Vec<Asked> {
+    /// Requests to a path, oldest first.
+    pub(crate) fn asked(&self, on: &str) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.line.contains(on)).cloned().collect()
     }
 
-    /// A conversation with an agent of these capabilities; `add` may run, when allowed.
-    pub(crate) async fn conversation(&self, capabilities: &Value) -> Conversation {
+    /// Conversation with an agent of these capabilities, whose tool `add` requires permission.
+    pub(crate) async fn conversation(&self, capabilities: &Value) -> AapConversation {
         let agent =
             serde_json::from_value(json!({"name": "other", "version": "1.0.0", "capabilities": capabilities})).unwrap();
         let new: Vec<_> =
             serde_json::from_value(json!([{"name": "mine", "description": "", "parameters": {}}])).unwrap();
         let agent_config = serde_json::from_value(json!({"name": "other", "tools": [{"name": "add"}]})).unwrap();
         let new = NewSession { agent: agent_config, tools: new, ..NewSession::default() };
-        Conversation::begin(self.client(), agent, new).await.unwrap()
+        AapConversation::begin(self.client(), agent, new).await.unwrap()
     }
 }
 
@@ -108,13 +106,13 @@ pub(crate) fn client(url: &str) -> Client {
     Client::new(url.parse().unwrap(), None, http.client_for_configured())
 }
 
-/// A session is made.
+/// Response to `POST /sessions`.
 pub(crate) fn created() -> Answer {
     Answer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }
 
-/// Sends something and collects what comes of it.
-pub(crate) async fn send(conversation: &mut Conversation, input: TurnInput) -> (Vec<Update>, Ended) {
+/// Sends an input and collects the updates.
+pub(crate) async fn send(conversation: &mut AapConversation, input: TurnInput) -> (Vec<Update>, TurnEnd) {
     let mut updates: Vec<Update> = conversation.send(input).map(Result::unwrap).collect().await;
     match updates.pop() {
         Some(Update::Ended(ended)) => (updates, ended),
@@ -122,11 +120,11 @@ pub(crate) async fn send(conversation: &mut Conversation, input: TurnInput) -> (
     }
 }
 
-pub(crate) async fn say(conversation: &mut Conversation, text: &str) -> (Vec<Update>, Ended) {
+pub(crate) async fn say(conversation: &mut AapConversation, text: &str) -> (Vec<Update>, TurnEnd) {
     send(conversation, TurnInput::User(Message::user(text))).await
 }
 
-async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen: Arc<Mutex<Vec<Asked>>>) {
+async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen: Arc<Mutex<Vec<ReceivedRequest>>>) {
     let Some(asked) = read(&mut stream).await else { return };
     seen.lock().unwrap().push(asked.clone());
     let answer = {
@@ -148,7 +146,7 @@ async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen:
     let _ = stream.shutdown().await;
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Asked> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 4096];
@@ -161,7 +159,7 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
             head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |text| text.parse().unwrap());
         if body.len() >= length {
             let line = text.lines().next().unwrap().to_owned();
-            return Some(Asked { line, head, body: serde_json::from_str(body).unwrap_or_default() });
+            return Some(ReceivedRequest { line, head, body: serde_json::from_str(body).unwrap_or_default() });
         }
     }
 }

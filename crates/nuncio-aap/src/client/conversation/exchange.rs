@@ -1,4 +1,4 @@
-//! One turn from the client's side, across broken connections.
+//! One turn as seen by the client, across reconnects.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,34 +12,34 @@ use futures_util::stream::{Stream, StreamExt as _};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
-use super::fold::Fold;
-use super::reconcile::{self, Known};
-use super::{Conversation, Ended, Pending, Received, Update, history_kind};
+use super::fold::TurnFold;
+use super::reconcile::{self, TurnAnchor};
+use super::{AapConversation, Received, TurnEnd, UnansweredCall, Update, history_kind};
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
-use crate::client::stream::{Told, TurnStream};
+use crate::client::stream::{ResumableEvent, TurnStream};
 use crate::client::turn::TurnBody;
 
-/// How often a stream is taken up again without anything new.
+/// Number of reconnects without a new event before giving up.
 const ATTEMPTS: u32 = 6;
-/// How long before the second attempt; twice as long before each other.
+/// Delay before the second reconnect; doubles each time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A turn that goes on. An error is the last item, and means that the turn did not begin; whatever
-/// happens later is told as an [`Update`].
+/// Running turn. An error is the last item and means that the turn did not start; later failures are reported as an
+/// [`Update`].
 pub struct Exchange<'a> {
-    conversation: &'a mut Conversation,
+    conversation: &'a mut AapConversation,
     input: Option<TurnInput>,
     denied: Vec<(nuncio_core::ids::CallId, Option<String>)>,
     phase: Phase,
-    fold: Fold,
+    fold: TurnFold,
     ready: VecDeque<Update>,
     last_id: Option<Arc<str>>,
     attempts: u32,
     interrupted: bool,
-    /// Whether every connection so far ended as it should, only without `turn_stop`.
+    /// Whether every connection so far closed cleanly, only without `turn_stop`.
     clean: bool,
-    /// Whether the turn was joined and nothing of it was seen yet.
+    /// Whether a running turn was joined and no event has arrived.
     joining: bool,
 }
 
@@ -47,12 +47,12 @@ enum Phase {
     Opening(BoxFuture<'static, Result<TurnStream, ClientError>>),
     Reading(Box<TurnStream>),
     Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
-    Reconciling(BoxFuture<'static, (Known, Option<Vec<Message>>)>),
+    Reconciling(BoxFuture<'static, (TurnAnchor, Option<Vec<Message>>)>),
     Over,
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(conversation: &'a mut Conversation, input: TurnInput, body: TurnBody) -> Self {
+    pub(super) fn new(conversation: &'a mut AapConversation, input: TurnInput, body: TurnBody) -> Self {
         let (client, session) = (conversation.client.clone(), conversation.session.clone());
         let denied = match &input {
             TurnInput::User(_) => Vec::new(),
@@ -63,7 +63,7 @@ impl<'a> Exchange<'a> {
             input: Some(input),
             denied,
             phase: Phase::Opening(async move { client.turn(&session, &body).await }.boxed()),
-            fold: Fold::default(),
+            fold: TurnFold::default(),
             ready: VecDeque::new(),
             last_id: None,
             attempts: 0,
@@ -73,18 +73,18 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// A turn that somebody began before us, with the first that came of it.
+    /// Exchange for a turn that was already running, with its first event.
     pub(super) fn joined(
-        conversation: &'a mut Conversation,
+        conversation: &'a mut AapConversation,
         stream: TurnStream,
-        first: Option<Result<Told, ClientError>>,
+        first: Option<Result<ResumableEvent, ClientError>>,
     ) -> Self {
         let mut exchange = Self {
             conversation,
             input: None,
             denied: Vec::new(),
             phase: Phase::Reading(Box::new(stream)),
-            fold: Fold::default(),
+            fold: TurnFold::default(),
             ready: VecDeque::new(),
             last_id: None,
             attempts: 0,
@@ -98,20 +98,20 @@ impl<'a> Exchange<'a> {
         exchange
     }
 
-    /// The conversation, without what this turn has brought.
+    /// Conversation without the messages of this turn.
     #[must_use]
-    pub fn conversation(&self) -> &Conversation {
+    pub fn conversation(&self) -> &AapConversation {
         self.conversation
     }
 
-    fn read(&mut self, told: Option<Result<Told, ClientError>>) {
+    fn read(&mut self, told: Option<Result<ResumableEvent, ClientError>>) {
         match told {
             Some(Ok(told)) => {
                 self.attempts = 0;
                 self.last_id = told.id.or(self.last_id.take());
                 if self.joining && told.event != TurnEvent::TurnStart {
                     self.joining = false;
-                    self.conversation.take_back(&told.event);
+                    self.conversation.remove_turn(&told.event);
                 }
                 match told.event {
                     TurnEvent::TurnStop(stop) => {
@@ -165,7 +165,7 @@ impl<'a> Exchange<'a> {
         Poll::Ready(Ok(()))
     }
 
-    /// The connection is gone and the turn's end was not told.
+    /// Handles a closed connection without `turn_stop`.
     fn broken(&mut self, clean: bool) {
         self.clean = clean && (self.clean || !self.interrupted);
         if !std::mem::replace(&mut self.interrupted, true) {
@@ -184,20 +184,20 @@ impl<'a> Exchange<'a> {
         self.phase = Phase::Resuming(resuming.boxed());
     }
 
-    /// The stream cannot be continued: the history may tell.
+    /// Falls back to the history when the stream cannot be resumed.
     fn reconcile(&mut self) {
         match history_kind(&self.conversation.agent) {
             Some(kind) => {
                 let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
-                let known = Known::of(self.conversation);
-                self.phase = Phase::Reconciling(reconcile::look(client, session, kind, known).boxed());
+                let known = TurnAnchor::of(self.conversation);
+                self.phase = Phase::Reconciling(reconcile::poll_history(client, session, kind, known).boxed());
             }
             None => self.give_up(),
         }
     }
 
-    /// The history has the turn. Where it says nothing new, the order of what was received stands.
-    fn adopt(&mut self, known: &Known, exchange: Vec<Message>) {
+    /// Adopts the turn from the history. Without new content, the order of received blocks is kept.
+    fn adopt(&mut self, known: &TurnAnchor, exchange: Vec<Message>) {
         let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
         let missing = known.missing(&exchange, &self.fold);
         if missing.is_empty() {
@@ -211,7 +211,7 @@ impl<'a> Exchange<'a> {
         self.over(TurnStop::because(reason), Received::FromHistory, pending);
     }
 
-    /// Nobody can tell how it ended; what was received has to do.
+    /// Ends the turn with what was received, because its end is unknown.
     fn give_up(&mut self) {
         let waits = self.fold.open_calls().any(|(call, _)| self.conversation.needs_us(call));
         let stop = match (waits, self.clean && !self.fold.is_empty()) {
@@ -222,16 +222,17 @@ impl<'a> Exchange<'a> {
         self.end(stop, Received::Incomplete);
     }
 
-    /// The turn is over, and what was received of it is part of the conversation.
+    /// Ends the turn and adds its messages to the conversation.
     fn end(&mut self, stop: TurnStop, received: Received) {
         let fold = std::mem::take(&mut self.fold);
         let conversation = &mut *self.conversation;
         let mut pending = Vec::new();
         if stop.reason == StopReason::ToolUse {
             let open = fold.open_calls().filter(|(call, passed)| !passed || conversation.needs_us(call));
-            pending.extend(open.map(|(call, _)| Pending { call: call.clone(), awaits: conversation.awaits(call) }));
+            pending
+                .extend(open.map(|(call, _)| UnansweredCall { call: call.clone(), awaits: conversation.awaits(call) }));
         }
-        // Not every server says that a denied call was denied.
+        // Some servers do not report denied calls.
         for (call, reason) in std::mem::take(&mut self.denied) {
             if !fold.has_answer(&call) {
                 let words = reason.map_or_else(|| "Tool call denied".into(), |why| format!("Tool call denied: {why}"));
@@ -242,9 +243,9 @@ impl<'a> Exchange<'a> {
         self.over(stop, received, pending);
     }
 
-    fn over(&mut self, stop: TurnStop, received: Received, pending: Vec<Pending>) {
+    fn over(&mut self, stop: TurnStop, received: Received, pending: Vec<UnansweredCall>) {
         self.conversation.pending.clone_from(&pending);
-        self.ready.push_back(Update::Ended(Ended { stop, received, pending }));
+        self.ready.push_back(Update::Ended(TurnEnd { stop, received, pending }));
         self.phase = Phase::Over;
     }
 }

@@ -1,4 +1,4 @@
-//! A turn's events folded into messages, in the order they came.
+//! Folds the events of a turn into messages, in order.
 
 use std::collections::HashSet;
 
@@ -8,43 +8,43 @@ use nuncio_core::message::{Block, Message, ToolCall};
 use super::Update;
 use crate::client::event::TurnEvent;
 
-/// What a turn has brought so far.
+/// Messages of a turn so far.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(super) struct TurnFold {
     messages: Vec<Message>,
-    /// The message that is being said.
-    said: Vec<Block>,
-    /// Whether the last block is made of pieces and may get more.
+    /// Blocks of the message in progress.
+    blocks: Vec<Block>,
+    /// Whether the last block consists of deltas and may grow.
     open: bool,
-    calls: Vec<Called>,
+    calls: Vec<AnnouncedCall>,
     answered: HashSet<CallId>,
-    /// All text, and all thinking, in one.
+    /// Concatenated text, and concatenated thinking.
     pub(super) text: String,
     pub(super) thinking: String,
 }
 
 #[derive(Debug)]
-struct Called {
+struct AnnouncedCall {
     call: ToolCall,
-    /// Whether the agent has spoken since, so that it must have had an answer.
+    /// Whether the agent produced output after the call, which implies that the call was answered.
     passed: bool,
 }
 
-impl Fold {
-    /// Takes an event in; what is new about it.
+impl TurnFold {
+    /// Applies an event and returns the update it causes.
     pub(super) fn take(&mut self, event: TurnEvent) -> Option<Update> {
         match event {
-            TurnEvent::TextDelta(piece) => self.speak(Block::text(piece), true),
-            TurnEvent::ThinkingDelta(piece) => self.speak(Block::thinking(piece), true),
-            TurnEvent::Text(text) => self.speak(Block::text(text), false),
-            TurnEvent::Thinking(thinking) => self.speak(Block::thinking(thinking), false),
+            TurnEvent::TextDelta(piece) => self.add_block(Block::text(piece), true),
+            TurnEvent::ThinkingDelta(piece) => self.add_block(Block::thinking(piece), true),
+            TurnEvent::Text(text) => self.add_block(Block::text(text), false),
+            TurnEvent::Thinking(thinking) => self.add_block(Block::thinking(thinking), false),
             TurnEvent::ToolCall(call) => {
                 if self.knows(&call.id) {
                     return None;
                 }
                 self.open = false;
-                self.said.push(Block::tool_use(call.clone()));
-                self.calls.push(Called { call: call.clone(), passed: false });
+                self.blocks.push(Block::tool_use(call.clone()));
+                self.calls.push(AnnouncedCall { call: call.clone(), passed: false });
                 Some(Update::Call(call))
             }
             TurnEvent::ToolResult { call, content } => {
@@ -60,11 +60,10 @@ impl Fold {
         }
     }
 
-    /// A block, or a piece of one. A server that tells a block both in pieces and whole says nothing
-    /// new the second time.
-    fn speak(&mut self, block: Block, piece: bool) -> Option<Update> {
+    /// Adds a block or a delta. A complete block that repeats its deltas causes no update.
+    fn add_block(&mut self, block: Block, piece: bool) -> Option<Update> {
         let was_open = std::mem::replace(&mut self.open, piece);
-        if !piece && was_open && self.said.last() == Some(&block) {
+        if !piece && was_open && self.blocks.last() == Some(&block) {
             return None;
         }
         let update = match &block {
@@ -83,40 +82,38 @@ impl Fold {
             return None;
         }
         self.calls.iter_mut().for_each(|called| called.passed = true);
-        match (self.said.last_mut(), block) {
+        match (self.blocks.last_mut(), block) {
             (Some(Block::Text { text, .. }), Block::Text { text: more, .. }) if was_open && piece => {
                 text.push_str(&more);
             }
             (Some(Block::Thinking { thinking, .. }), Block::Thinking { thinking: more, .. }) if was_open && piece => {
                 thinking.push_str(&more);
             }
-            (_, block) => self.said.push(block),
+            (_, block) => self.blocks.push(block),
         }
         Some(update)
     }
 
-    /// Whether a call was announced already.
+    /// Whether a call was announced.
     pub(super) fn knows(&self, call: &CallId) -> bool {
         self.calls.iter().any(|called| called.call.id == *call)
     }
 
-    /// Whether a call's answer has come.
+    /// Whether a call was answered.
     pub(super) fn has_answer(&self, call: &CallId) -> bool {
         self.answered.contains(call)
     }
 
-    /// Whether anything has come at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.said.is_empty()
+        self.messages.is_empty() && self.blocks.is_empty()
     }
 
-    /// The calls without an answer, each with whether the agent has spoken since.
+    /// Unanswered calls, each with whether the agent produced output after it.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = (&ToolCall, bool)> {
         let open = self.calls.iter().filter(|called| !self.answered.contains(&called.call.id));
         open.map(|called| (&called.call, called.passed))
     }
 
-    /// The messages.
     pub(super) fn finish(mut self) -> Vec<Message> {
         self.flush();
         self.messages
@@ -124,8 +121,8 @@ impl Fold {
 
     fn flush(&mut self) {
         self.open = false;
-        if !self.said.is_empty() {
-            self.messages.push(Message::assistant(std::mem::take(&mut self.said)));
+        if !self.blocks.is_empty() {
+            self.messages.push(Message::assistant(std::mem::take(&mut self.blocks)));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! A turn whose end was not told: what the history says of it.
+//! Completes a turn without `turn_stop` from the history.
 
 use std::time::Duration;
 
 use nuncio_core::message::{Block, Content, Message};
 
-use super::fold::Fold;
-use super::{Conversation, Update, since_user};
+use super::fold::TurnFold;
+use super::{AapConversation, Update, since_user};
 use crate::client::session::HistoryKind;
 use crate::client::{Client, tolerant};
 
-/// When the history is looked at. A turn whose connection broke may still be going on.
-const LOOKS: [Duration; 5] = [
+/// Delays between history requests. A turn whose connection broke may still run.
+const HISTORY_DELAYS: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(250),
     Duration::from_millis(500),
@@ -18,37 +18,38 @@ const LOOKS: [Duration; 5] = [
     Duration::from_secs(2),
 ];
 
-/// What is known of the exchange before the turn that broke.
+/// State of the conversation before the interrupted turn, used to find the turn in the history.
 #[derive(Debug)]
-pub(super) struct Known {
-    /// The text of the last user message.
+pub(super) struct TurnAnchor {
+    /// Text of the last user message.
     user: String,
-    /// The number of user messages, where it is needed to tell this one from the one before.
+    /// Number of user messages, if it is needed to tell repeated messages apart.
     users: Option<usize>,
-    /// How many messages of the agent's came before the turn, since that user message.
+    /// Number of agent messages between that user message and the turn.
     assistants: usize,
-    /// The calls that may run without us: waiting for them is not our turn.
-    ours: Vec<String>,
+    /// Tools whose calls wait for this client: its own, and those that require permission. An unanswered call of one of
+    /// them ends the turn.
+    client_tools: Vec<String>,
 }
 
-impl Known {
-    /// Of a conversation that ends with the turn's input.
-    pub(super) fn of(conversation: &Conversation) -> Self {
+impl TurnAnchor {
+    /// Reads the state of a conversation that ends with the turn's input.
+    pub(super) fn of(conversation: &AapConversation) -> Self {
         let users: Vec<&Message> =
             conversation.messages.iter().filter(|message| matches!(message, Message::User { .. })).collect();
         let user = users.last().map(|message| message.text()).unwrap_or_default();
         let repeated = users.len() > 1 && users[users.len() - 2].text() == user;
         let own = conversation.own_tools.iter().map(|tool| tool.name.clone());
-        let asking = conversation.switched_on.iter().filter(|tool| tool.trust != Some(true));
+        let asking = conversation.enabled_tools.iter().filter(|tool| tool.trust != Some(true));
         Self {
             user,
             users: repeated.then_some(users.len()),
             assistants: assistants(since_user(&conversation.messages)),
-            ours: own.chain(asking.map(|tool| tool.name.to_string())).collect(),
+            client_tools: own.chain(asking.map(|tool| tool.name.to_string())).collect(),
         }
     }
 
-    /// The exchange in a history, if the turn is over there.
+    /// Messages of the turn in a history, if the turn has ended there.
     fn exchange(&self, history: &[Message]) -> Option<Vec<Message>> {
         let mut users = history.iter().filter(|message| matches!(message, Message::User { .. }));
         if self.users.is_some_and(|known| users.clone().count() < known) || users.next_back()?.text() != self.user {
@@ -60,13 +61,14 @@ impl Known {
             return None;
         }
         let mut calls = last.tool_calls().peekable();
-        let over = calls.peek().is_none() || calls.any(|call| self.ours.iter().any(|name| name == call.name.as_str()));
+        let over =
+            calls.peek().is_none() || calls.any(|call| self.client_tools.iter().any(|name| name == call.name.as_str()));
         over.then(|| exchange.to_vec())
     }
 
-    /// What the turn has brought according to the exchange, beyond what was received. Pieces that
-    /// differ are told again: better twice than never.
-    pub(super) fn missing(&self, exchange: &[Message], received: &Fold) -> Vec<Update> {
+    /// Updates for the parts of the turn that were not received. Differing blocks are repeated, because a duplicate is
+    /// better than a loss.
+    pub(super) fn missing(&self, exchange: &[Message], received: &TurnFold) -> Vec<Update> {
         let mut text = received.text.as_str();
         let mut thinking = received.thinking.as_str();
         let mut assistants = 0;
@@ -79,9 +81,9 @@ impl Known {
                     let blocks = if matches!(content, Content::Text(_)) { &whole } else { content.blocks() };
                     for block in blocks {
                         updates.extend(match block {
-                            Block::Text { text: said, .. } => unheard(&mut text, said).map(Update::Text),
+                            Block::Text { text: said, .. } => missing_part(&mut text, said).map(Update::Text),
                             Block::Thinking { thinking: said, .. } => {
-                                unheard(&mut thinking, said).map(Update::Thinking)
+                                missing_part(&mut thinking, said).map(Update::Thinking)
                             }
                             Block::ToolUse { call, .. } if !received.knows(&call.id) => {
                                 Some(Update::Call(call.clone()))
@@ -102,14 +104,14 @@ impl Known {
     }
 }
 
-/// Asks the server for the exchange until the turn is over there, or for long enough.
-pub(super) async fn look(
+/// Polls the history until the turn has ended or the attempts are used up.
+pub(super) async fn poll_history(
     client: Client,
     session: String,
     kind: HistoryKind,
-    known: Known,
-) -> (Known, Option<Vec<Message>>) {
-    for pause in LOOKS {
+    known: TurnAnchor,
+) -> (TurnAnchor, Option<Vec<Message>>) {
+    for pause in HISTORY_DELAYS {
         tokio::time::sleep(pause).await;
         match client.history(&session, kind).await {
             Ok(history) => {
@@ -124,14 +126,14 @@ pub(super) async fn look(
     (known, None)
 }
 
-/// Whether the last message of an exchange has calls without an answer.
+/// Whether the last message has unanswered calls.
 pub(super) fn waits(exchange: &[Message]) -> bool {
     let answered = tolerant::answered(exchange);
     exchange.last().is_some_and(|last| last.tool_calls().any(|call| !answered.contains(&call.id)))
 }
 
-/// What of a block was not heard; `heard` is what was heard and not yet accounted for.
-fn unheard(heard: &mut &str, said: &str) -> Option<String> {
+/// Part of a block that was not received; `heard` is the received text not yet matched.
+fn missing_part(heard: &mut &str, said: &str) -> Option<String> {
     if let Some(rest) = heard.strip_prefix(said) {
         *heard = rest;
         return None;

@@ -1,5 +1,5 @@
-//! The law of resumption: whoever breaks off behind any event and takes the stream up again reads,
-//! all in all, the very bytes of a reader who never left.
+//! Property tests: a client that disconnects after any event and resumes receives the same bytes as one that never
+//! disconnected.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use nuncio_engine::ports::Clock;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{EventId, PIECE, Reader};
+use super::{EventId, EventReader, PIECE};
 
 const TURN: u64 = 3;
 
-/// A clock on which nothing ever comes, so that no comment does.
+/// Clock without timer events, so that no heartbeat is sent.
 #[derive(Debug)]
-struct Stopped;
+struct StoppedClock;
 
-impl Clock for Stopped {
+impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(0)
     }
@@ -34,9 +34,9 @@ impl Clock for Stopped {
     }
 }
 
-/// Something a turn writes to its log.
+/// Write to the event log of a turn.
 #[derive(Debug, Clone)]
-enum Write {
+enum LogWrite {
     Say(OutputKind, String),
     EndBlock,
     Call(Map<String, Value>),
@@ -49,23 +49,23 @@ fn texts() -> impl Strategy<Value = String> {
         2 => proptest::sample::select(vec!["\n", "\r\n\r\n", "data: x\n\n", "\u{feff}", "\u{2028}", "\\", "\"", ": "])
             .prop_map(str::to_owned),
         2 => "[äж中\u{1F600}\u{10FFFF}]{1,8}",
-        // Around the size at which a piece is sent off.
+        // Sizes around the chunk limit.
         1 => (PIECE - 80..PIECE + 80).prop_map(|size| "x".repeat(size)),
         1 => (PIECE / 3..PIECE).prop_map(|size| "中".repeat(size)),
     ]
 }
 
-fn writes() -> impl Strategy<Value = Write> {
+fn writes() -> impl Strategy<Value = LogWrite> {
     let voice = prop_oneof![Just(OutputKind::Text), Just(OutputKind::Thinking)];
     prop_oneof![
-        6 => (voice, texts()).prop_map(|(voice, text)| Write::Say(voice, text)),
-        1 => Just(Write::EndBlock),
+        6 => (voice, texts()).prop_map(|(voice, text)| LogWrite::Say(voice, text)),
+        1 => Just(LogWrite::EndBlock),
         1 => (texts(), any::<i64>()).prop_map(|(text, number)| {
             let Value::Object(input) = json!({"text": text, "number": number}) else { unreachable!("it is an object") };
-            Write::Call(input)
+            LogWrite::Call(input)
         }),
-        1 => texts().prop_map(|text| Write::Answer(Content::Text(text))),
-        1 => texts().prop_map(|text| Write::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
+        1 => texts().prop_map(|text| LogWrite::Answer(Content::Text(text))),
+        1 => texts().prop_map(|text| LogWrite::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
     ]
 }
 
@@ -85,20 +85,20 @@ fn modes() -> impl Strategy<Value = StreamMode> {
     prop_oneof![Just(StreamMode::Delta), Just(StreamMode::Message)]
 }
 
-fn write(log: &mut EventLog, write: &Write) {
+fn write(log: &mut EventLog, write: &LogWrite) {
     match write {
-        Write::Say(voice, text) => log.delta(*voice, text).unwrap(),
-        Write::EndBlock => log.close_block(),
-        Write::Call(input) => {
+        LogWrite::Say(voice, text) => log.delta(*voice, text).unwrap(),
+        LogWrite::EndBlock => log.close_block(),
+        LogWrite::Call(input) => {
             let (id, name) = (CallId::parse("c1").unwrap(), ToolName::parse("add").unwrap());
             log.tool_call(&ToolCall { id, name, input: input.clone() }).unwrap();
         }
-        Write::Answer(content) => log.tool_result("c1", content).unwrap(),
+        LogWrite::Answer(content) => log.tool_result("c1", content).unwrap(),
     }
 }
 
-/// The log as it is after each write, the last one finished.
-fn stages(writes: &[Write], stop: &Stop) -> Vec<EventLog> {
+/// The log after each write; the last one is finished.
+fn stages(writes: &[LogWrite], stop: &Stop) -> Vec<EventLog> {
     let mut log = EventLog::started();
     let mut stages = vec![log.clone()];
     for each in writes {
@@ -110,20 +110,20 @@ fn stages(writes: &[Write], stop: &Stop) -> Vec<EventLog> {
     stages
 }
 
-/// What a reader gets who joins now and stays until there is nothing more to get.
+/// Bytes that a reader receives now, until the stream blocks or ends.
 fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
     let session = SessionId::parse("ses_1").unwrap();
     let turn = Arc::new(LiveTurn::with_log(session, TURN, mode, log.clone()));
-    let mut reader = Reader::new(turn, mode, from, Arc::new(Stopped));
+    let mut reader = EventReader::new(turn, mode, from, Arc::new(StoppedClock));
     let mut bytes = Vec::new();
-    // A turn that goes on leaves its reader waiting; one that is over ends the stream.
+    // A running turn leaves its reader waiting; a finished one ends the stream.
     while let Some(Some(piece)) = reader.next().now_or_never() {
         bytes.extend_from_slice(&piece);
     }
     String::from_utf8(bytes).unwrap()
 }
 
-/// The events in some bytes, each with its number.
+/// Events in the bytes, with their numbers.
 fn events(bytes: &str) -> Vec<(usize, &str)> {
     let number = |block: &str| {
         let id = block.strip_prefix("id: ").unwrap().split('\n').next().unwrap();
@@ -134,7 +134,7 @@ fn events(bytes: &str) -> Vec<(usize, &str)> {
     bytes.split_inclusive("\n\n").map(|block| (number(block), block)).collect()
 }
 
-/// What follows the event of that number.
+/// Bytes after the event of that number.
 fn behind(whole: &str, number: usize) -> String {
     events(whole).into_iter().filter(|(event, _)| *event > number).map(|(_, block)| block).collect()
 }
@@ -143,25 +143,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_finished_stream_taken_up_behind_any_event_goes_on_with_the_same_bytes(
+    fn resuming_finished_stream_after_any_event_yields_same_bytes(
         writes in proptest::collection::vec(writes(), 0..24), stop in stops(), mode in modes(),
     ) {
         let log = stages(&writes, &stop).pop().unwrap();
         let whole = read(&log, mode, 0);
         prop_assert!(whole.starts_with("id: 3.0\nevent: turn_start\n"));
         prop_assert!(events(&whole).last().unwrap().1.contains("\nevent: turn_stop\n"));
-        // Ids rise, so that a cursor is a place.
+        // Event numbers increase, so an id is a position.
         prop_assert!(events(&whole).windows(2).all(|pair| pair[0].0 < pair[1].0));
         for last in 0..log.len() {
             prop_assert_eq!(read(&log, mode, last + 1), behind(&whole, last), "behind {}", last);
         }
-        // As it is kept, so it is read.
+        // The stored form gives the same bytes.
         let kept = EventLog::from_bytes(&log.to_bytes()).unwrap();
         prop_assert_eq!(read(&kept, mode, 0), whole);
     }
 
     #[test]
-    fn a_stream_that_is_broken_off_anywhere_while_it_is_written_comes_together_again(
+    fn reconnecting_while_the_turn_runs_yields_same_bytes(
         writes in proptest::collection::vec(writes(), 0..24),
         stop in stops(),
         mode in modes(),
@@ -169,7 +169,7 @@ proptest! {
     ) {
         let stages = stages(&writes, &stop);
         let whole = read(stages.last().unwrap(), mode, 0);
-        // The reader comes back at some moments of the turn, and at last when it is over.
+        // The reader reconnects at some stages of the turn and once after its end.
         let mut moments: Vec<_> = joins.iter().map(|join| join.index(stages.len())).collect();
         moments.sort_unstable();
         moments.push(stages.len() - 1);
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn what_one_mode_has_seen_places_a_reader_of_the_other(
+    fn event_id_of_one_mode_resumes_stream_of_the_other(
         writes in proptest::collection::vec(writes(), 0..16), stop in stops(), mode in modes(),
     ) {
         let log = stages(&writes, &stop).pop().unwrap();
