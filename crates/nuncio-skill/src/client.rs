@@ -1,13 +1,12 @@
-//! Calling other people's skills: discover, describe, validate, invoke, follow.
+//! Client for skills of other hosts: discover, describe, validate, invoke, follow.
 //!
 //! ```text
 //! Target ── discover ──► SkillIndex ── describe ──► Described ── submit ──► Execution ── follow ──► output
 //! ```
 //!
-//! Nothing a provider says is believed before it was checked: documents against the published schema,
-//! versions by the seed's rule, ids against what was asked for, states against the order they come in,
-//! outputs against the descriptor. Everything outbound goes through [`Fetch`], within limits of size and
-//! time; addresses in documents are a stranger's unless they are on the host that was named.
+//! Every response of a provider is checked: documents against the published schema, versions by §6.3, ids against the
+//! request, status changes against their order, outputs against the descriptor. All requests go through [`Fetch`] with
+//! limits of size and time. Addresses in documents are untrusted unless they are on the host that the user named.
 
 mod backoff;
 mod credential;
@@ -31,48 +30,48 @@ use serde_json::Value;
 
 pub(crate) use backoff::retry_after;
 pub use credential::{Credential, Secret};
-pub use describe::Described;
+pub use describe::ResolvedSkill;
 pub use discover::Discovery;
 pub(crate) use discover::next_page;
-pub use error::{ConsumerError, Failure, FailureCode, Reason};
-pub(crate) use error::{plain, shown};
+pub use error::{ConsumerError, ConsumerFailure, FailureCode, Reason};
+pub(crate) use error::{display_url, plain};
 pub use execution::Execution;
 pub use inputs::{check as check_inputs, typed as typed_input};
-pub use progress::{Progress, Watcher};
-pub use submit::Call;
-pub use target::Target;
+pub use progress::{Progress, ProgressCallback};
+pub use submit::SkillCall;
+pub use target::SkillTarget;
 
 use crate::validate::VersionRule;
 use oauth::{MemoryTokens, TokenStore};
 
-/// Calls other people's skills. Cheap to clone.
+/// Client for skills of other hosts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Consumer {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     tokens: Arc<dyn TokenStore>,
-    watcher: Watcher,
+    watcher: ProgressCallback,
     options: Options,
 }
 
-/// How a consumer behaves.
+/// Settings of a [`Consumer`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who we say we are.
+    /// Sent as `caller.id` of each invocation.
     pub caller_id: String,
-    /// What sort of caller we are, such as `service` or `user`.
+    /// Sent as `caller.type`, such as `service` or `user`.
     pub caller_type: String,
-    /// Which versions of the protocol we read.
+    /// Decides which protocol versions are accepted.
     pub rule: VersionRule,
-    /// How long one request and its answer may take.
+    /// Timeout of one request and its response.
     pub exchange: Duration,
-    /// How long a provider is asked to hold back its answer while the skill is at work; it may ignore it.
+    /// Sent as `Prefer: wait`: how long the provider may hold its response while the skill runs. The provider may
+    /// ignore it.
     pub hold: Duration,
-    /// How many pages of an index are read at most.
+    /// Limit on the pages read of one index.
     pub pages: usize,
-    /// How long an execution is waited for when neither the caller nor the descriptor says; for ever if
-    /// nothing is said here either.
+    /// Timeout for an execution when neither the caller nor the descriptor sets one; `None` waits without limit.
     pub patience: Option<Duration>,
 }
 
@@ -91,32 +90,27 @@ impl Default for Options {
 }
 
 impl Consumer {
-    /// A consumer that remembers tokens while it lives, with nobody watching.
+    /// Creates a consumer that keeps OAuth tokens in memory and reports no progress.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, options: Options) -> Self {
         let tokens = Arc::new(MemoryTokens::default());
-        Self { fetch, clock, entropy, tokens, watcher: Watcher::default(), options }
+        Self { fetch, clock, entropy, tokens, watcher: ProgressCallback::default(), options }
     }
 
-    /// The same consumer with its tokens kept there.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<dyn TokenStore>) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// The same consumer with someone watching.
     #[must_use]
-    pub fn watched_by(mut self, watcher: Watcher) -> Self {
+    pub fn with_progress(mut self, watcher: ProgressCallback) -> Self {
         self.watcher = watcher;
         self
     }
 
-    /// The whole way: from what was named to the checked output.
-    ///
-    /// # Errors
-    /// Whatever stopped it, with the protocol's code.
-    pub async fn invoke(&self, target: &Target, call: &Call) -> Result<Value, ConsumerError> {
+    /// Runs the whole sequence: resolve the target, fetch the descriptor, submit, follow, check the output.
+    pub async fn invoke(&self, target: &SkillTarget, call: &SkillCall) -> Result<Value, ConsumerError> {
         let described = self.describe(target, &call.credential).await?;
         let mut execution = self.submit(&described, call).await?;
         self.follow(&mut execution).await

@@ -1,8 +1,8 @@
-//! Reads what followed domains offer, from time to time and politely: one visit at a time for each host, few
-//! hosts at once, nothing fetched again that has not changed, and longer pauses where visits come to nothing.
+//! Crawls the indexes of followed domains: one visit per host at a time, few hosts in parallel, conditional requests,
+//! and longer intervals after failures.
 
-mod kept;
 mod read;
+mod snapshot;
 mod visit;
 
 use std::collections::{HashMap, HashSet};
@@ -12,28 +12,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
-use nuncio_engine::follow::{Domain, Followed, FollowedBy};
+use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::{Engine, EngineError};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::registry::Catalogue;
-use kept::Kept;
-use visit::Visit;
+use snapshot::DomainSnapshot;
+use visit::DomainVisit;
 
-/// How long visits wait when the store cannot be used.
+/// Delay before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long whoever follows a domain waits for its first visit.
+/// Time that `follow` waits for the first visit.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// How often, and how much at once.
+/// Intervals and limits of the crawler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrawlOptions {
-    /// How long it is at least from one visit of a domain to the next.
+    /// Minimum time between two visits of a domain.
     pub interval: Duration,
-    /// How many hosts are visited at once.
+    /// Number of hosts visited in parallel.
     pub hosts: usize,
 }
 
@@ -43,16 +43,14 @@ impl Default for CrawlOptions {
     }
 }
 
-/// A skill that a followed domain has and that is not listed.
+/// Skill of a followed domain that the registry does not list.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Unlisted {
-    /// Its id.
+pub struct UnlistedSkill {
     pub id: String,
-    /// Why not.
     pub why: String,
 }
 
-/// Visits the domains that are followed. Cheap to clone; all clones are one.
+/// Visits the followed domains. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct Crawler {
     inner: Arc<Inner>,
@@ -63,19 +61,19 @@ struct Inner {
     fetch: Arc<dyn Fetch>,
     options: CrawlOptions,
     catalogue: Arc<Catalogue>,
-    /// Held while a host is visited, whatever the port.
+    /// Locks by host name without port, held during a visit.
     hosts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Semaphore,
-    /// Held while something is kept and listed, so that both happen in the same order.
-    shelving: tokio::sync::Mutex<()>,
-    /// Someone is to be visited sooner than was thought.
+    /// Held while a snapshot is stored and listed, so that both happen in the same order.
+    listing_lock: tokio::sync::Mutex<()>,
+    /// Wakes the crawler when a domain became due earlier than planned.
     changed: Notify,
-    /// How many visits are over.
+    /// Number of finished visits.
     visits: watch::Sender<u64>,
 }
 
 impl Crawler {
-    /// A crawler that has visited nobody yet.
+    /// Creates a crawler with an empty catalogue.
     #[must_use]
     pub fn new(engine: Engine, fetch: Arc<dyn Fetch>, options: CrawlOptions) -> Self {
         let places = Semaphore::new(options.hosts.max(1));
@@ -86,36 +84,33 @@ impl Crawler {
             catalogue: Arc::default(),
             hosts: Mutex::default(),
             places,
-            shelving: tokio::sync::Mutex::default(),
+            listing_lock: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             visits: watch::Sender::new(0),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// What was found.
+    /// Skills found at other hosts.
     #[must_use]
     pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.inner.catalogue
     }
 
-    /// Lists again what was kept of earlier visits.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Fills the catalogue from the stored snapshots of earlier visits.
     pub async fn load(&self) -> Result<(), EngineError> {
         for followed in self.inner.engine.followed().await? {
             if let Some((followed, Some(offers))) = self.inner.engine.followed_domain(&followed.domain).await?
                 && let Some(last_seen) = followed.last_seen
             {
-                let shelf = Kept::read(&offers).shelf(last_seen);
-                self.inner.catalogue.put(followed.domain.as_str(), shelf);
+                let host_skills = DomainSnapshot::read(&offers).host_skills(last_seen);
+                self.inner.catalogue.put(followed.domain.as_str(), host_skills);
             }
         }
         Ok(())
     }
 
-    /// Visits each domain when its time has come, until told to stop.
+    /// Visits each domain when it is due, until `stop` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
@@ -125,7 +120,7 @@ impl Crawler {
 
     async fn keep_visiting(&self) {
         let engine = &self.inner.engine;
-        // Visits end with this set.
+        // Dropping this set aborts the visits in it.
         let mut visits = JoinSet::new();
         let mut under_way = HashSet::new();
         loop {
@@ -143,8 +138,8 @@ impl Crawler {
                     Ok(domain) => {
                         under_way.remove(&domain);
                     }
-                    // It stays under way, so that it does not panic again and again.
-                    Err(error) => tracing::error!(%error, "a visit of a followed domain broke off"),
+                    // The domain stays in `under_way`, so that a visit that panics is not repeated.
+                    Err(error) => tracing::error!(%error, "a visit of a followed domain panicked"),
                 },
                 () = engine.clock().sleep_until(next) => {}
                 () = self.inner.changed.notified() => {}
@@ -152,7 +147,7 @@ impl Crawler {
         }
     }
 
-    /// Those whose time has come, and when to look again.
+    /// Domains that are due now, and when the next one is due.
     async fn due(&self, under_way: &HashSet<Domain>) -> (Vec<Domain>, Timestamp) {
         let now = self.inner.engine.now();
         match self.inner.engine.followed().await {
@@ -172,17 +167,14 @@ impl Crawler {
 
     async fn visit_or_wait(&self, domain: &Domain) {
         if let Err(error) = self.visit(domain).await {
-            tracing::warn!(%error, %domain, "what a followed domain offers cannot be kept");
+            tracing::warn!(%error, %domain, "the skills of a followed domain cannot be stored");
             let engine = &self.inner.engine;
             engine.clock().sleep_until(engine.now().after(STORE_PAUSE)).await;
         }
     }
 
-    /// Visits a domain if its time has come, and tells how it is now; none when it is not followed.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    async fn visit(&self, domain: &Domain) -> Result<Option<Followed>, EngineError> {
+    /// Visits a domain if it is due and returns its new state; `None` if it is not followed.
+    async fn visit(&self, domain: &Domain) -> Result<Option<FollowedDomain>, EngineError> {
         let inner = &self.inner;
         let host = self.host(domain);
         let _alone = host.lock().await;
@@ -193,18 +185,15 @@ impl Crawler {
         if followed.next_visit > inner.engine.now() {
             return Ok(Some(followed));
         }
-        let kept = offers.map(|offers| Kept::read(&offers)).unwrap_or_default();
-        let visited = Visit::new(inner, followed, kept).go().await?;
+        let snapshot = offers.map(|offers| DomainSnapshot::read(&offers)).unwrap_or_default();
+        let visited = DomainVisit::new(inner, followed, snapshot).go().await?;
         inner.visits.send_modify(|visits| *visits += 1);
         Ok(visited)
     }
 
-    /// Follows a domain and has it visited at once by [`Crawler::run`]. How it is then, and whether the visit is
-    /// over: one that takes long goes on by itself.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub async fn follow(&self, domain: Domain, by: FollowedBy) -> Result<(Followed, bool), EngineError> {
+    /// Follows a domain and has [`Crawler::run`] visit it now. The flag says whether the visit has finished; a long
+    /// one continues in the background.
+    pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
         let engine = &self.inner.engine;
         let mut visits = self.inner.visits.subscribe();
         let followed = engine.follow(domain, by).await?;
@@ -216,14 +205,14 @@ impl Crawler {
                     Ok(Some((now, _))) if now.next_visit == followed.next_visit => {}
                     other => return other,
                 }
-                // The sender lives in ourselves.
+                // The sender is a field of `self`, so the channel cannot be closed.
                 let _ = visits.changed().await;
             }
         };
         let told = tokio::select! {
             visited = visited => match visited? {
                 Some((now, _)) => (now, true),
-                // Somebody else followed it no more.
+                // The domain was unfollowed in the meantime.
                 None => (followed, false),
             },
             () = enough => (followed, false),
@@ -232,18 +221,18 @@ impl Crawler {
         Ok(told)
     }
 
-    /// Waits until everything that was kept so far is listed too, so that nobody is told of a visit whose skills
-    /// cannot be found yet.
+    /// Waits until all stored snapshots are listed, so that a finished visit is never reported before its skills can
+    /// be found.
     pub async fn listed(&self) {
-        drop(self.inner.shelving.lock().await);
+        drop(self.inner.listing_lock.lock().await);
     }
 
-    /// Follows a domain no more; nothing of it is listed then.
+    /// Stops following a domain and removes its skills from the catalogue.
     ///
     /// # Errors
-    /// It is not followed, the settings say that it is, or the store cannot be used.
+    /// Fails if the domain is not followed, or if the settings file follows it.
     pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
-        let _order = self.inner.shelving.lock().await;
+        let _order = self.inner.listing_lock.lock().await;
         self.inner.engine.unfollow(domain).await?;
         self.inner.catalogue.remove(domain.as_str());
         Ok(())
@@ -255,10 +244,10 @@ impl Crawler {
     }
 }
 
-/// What is not listed of what was kept, and why; the first hundred.
+/// Skills of a stored snapshot that are not listed, with the reasons; at most a hundred.
 #[must_use]
-pub fn unlisted(offers: &str) -> Vec<Unlisted> {
-    Kept::read(offers).unlisted().take(100).collect()
+pub fn unlisted(offers: &str) -> Vec<UnlistedSkill> {
+    DomainSnapshot::read(offers).unlisted().take(100).collect()
 }
 
 impl fmt::Debug for Crawler {

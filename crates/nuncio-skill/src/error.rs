@@ -1,4 +1,4 @@
-//! Errors in the protocol's one format: which of the seven a stable code is, and with which status.
+//! Maps error codes of the engine to the protocol's seven codes and HTTP statuses.
 
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionState};
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::{ErrorCode, ErrorResponse, ExecutionError, RetryAdvice};
 
-/// How long to wait before asking again, where nobody says otherwise.
+/// Default delay before a retry, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 1000;
-/// How often to try, where nobody says otherwise.
+/// Default number of attempts.
 pub(crate) const RETRY_ATTEMPTS: u64 = 3;
 
-/// Inside a failed execution, the code of a skill that ran and failed.
+/// Code inside a failed execution whose skill ran and failed.
 pub(crate) const EXECUTION_FAILED: &str = "EXECUTION_FAILED";
 
-/// An error of the engine as the protocol says it, with its status.
+/// Error body and status for an error of the engine.
 pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
     let status = match error.code {
-        // The protocol knows no 507.
+        // The protocol does not define status 507.
         Code::QuotaExceeded => 503,
         code => nuncio_http::status(code).as_u16(),
     };
@@ -31,7 +31,7 @@ pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
     (status, response)
 }
 
-/// Which of the seven a status stands for (the seed's §8.1, and the contract where it is silent).
+/// Protocol code for an HTTP status (§8.1, and the contract where §8.1 is silent).
 fn of_status(status: u16) -> ErrorCode {
     match status {
         401 => ErrorCode::AuthRequired,
@@ -43,7 +43,7 @@ fn of_status(status: u16) -> ErrorCode {
     }
 }
 
-/// Why an execution failed, as the protocol says it; none while it has not.
+/// Error object of a failed execution; `None` for any other state.
 pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
     let (ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure }) = &execution.state else {
         return None;

@@ -1,8 +1,8 @@
-//! Skill Sharing 1.0: discover, validate, invoke.
+//! Skill Sharing 1.0: server, client and validation.
 //!
-//! `wire` is what travels, `validate` says what is wrong with it, `project` makes our own documents
-//! from declared agents, `lift` reads requests, `server` answers them and `client` makes them. `registry` is
-//! what can be found of many hosts, and `crawl` reads it from those that are followed.
+//! `wire` has the message types, `validate` checks documents, `project` creates documents from declared agents, `lift`
+//! parses requests, `server` answers them and `client` sends them. `registry` searches the skills of many hosts, and
+//! `crawl` collects them from followed domains.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,4 +1,4 @@
-//! A request for an execution, read strictly: into what the engine takes, or all that is wrong with it.
+//! Parses an invocation request strictly, either into a `Submission` for the engine or into a report of all faults.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -12,18 +12,18 @@ use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{DocumentFault, Kind, Report, parse_as, shown};
+use crate::validate::{DocumentFault, Kind, ValidationReport, actual_value, parse_as};
 use crate::wire::{self, InvocationRequest, ParameterDefinition};
 
-/// How long an identifier that only travels may be.
+/// Length limit of trace ids, in bytes.
 const MAX_TRACE: usize = 256;
 
-/// How long a key that makes a repeated request the same may be.
+/// Length limit of idempotency keys, in bytes.
 const MAX_KEY: usize = 255;
 
-/// What a request says in its headers.
+/// Invocation options from request headers.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Head {
+pub(crate) struct InvocationHeaders {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) traceparent: Option<String>,
     pub(crate) trace_id: Option<String>,
@@ -31,17 +31,21 @@ pub(crate) struct Head {
     pub(crate) timeout_ms: Option<String>,
 }
 
-/// Reads the form of a body, whichever skill it is for.
-pub(crate) fn read(bytes: &[u8]) -> Result<InvocationRequest, Report> {
+/// Parses a request body without regard to the skill.
+pub(crate) fn read(bytes: &[u8]) -> Result<InvocationRequest, ValidationReport> {
     parse_as(bytes)
 }
 
-/// Reads a body, without the credentials it carried.
-pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Result<Submission, Report> {
+/// Converts a body into a submission. Credentials in the body are removed.
+pub(crate) fn body(
+    skill: &str,
+    request: InvocationRequest,
+    head: InvocationHeaders,
+) -> Result<Submission, ValidationReport> {
     if request.skill_id != skill {
         let fault =
             DocumentFault::new("/skill_id", "is not the skill at this address", json!(skill), json!(request.skill_id));
-        return Err(Report::new(Kind::InvocationRequest, vec![fault], Vec::new()));
+        return Err(ValidationReport::new(Kind::InvocationRequest, vec![fault], Vec::new()));
     }
     let mut faults = Vec::new();
     let key = match head.idempotency_key {
@@ -57,7 +61,8 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
             json!("a text of another length"),
         ));
     }
-    // The same key with the same wish is the same execution, whoever proves it how.
+    // The digest ignores credentials: the same key with the same request is the same execution even if the caller
+    // authenticates differently.
     let idempotency = key.map(|key| Idempotency { key, body: Digest::of_json(&json!(request)) });
     let context = request.context.unwrap_or_default();
     let callback = context.callback_url().map(|text| {
@@ -92,7 +97,7 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
         ));
     }
     if !faults.is_empty() {
-        return Err(Report::new(Kind::InvocationRequest, faults, Vec::new()));
+        return Err(ValidationReport::new(Kind::InvocationRequest, faults, Vec::new()));
     }
     Ok(Submission {
         skill: skill.to_owned(),
@@ -106,13 +111,13 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
     })
 }
 
-/// Reads a query: one parameter an input, objects and arrays as JSON.
+/// Parses inputs from a query: one parameter per input, objects and arrays as JSON.
 pub(crate) fn query(
     skill: &str,
     pairs: impl Iterator<Item = (String, String)>,
     parameters: &[ParameterDefinition],
-    head: Head,
-) -> Result<Submission, Report> {
+    head: InvocationHeaders,
+) -> Result<Submission, ValidationReport> {
     let mut inputs = Map::new();
     let mut faults = Vec::new();
     for (name, text) in pairs {
@@ -162,7 +167,7 @@ pub(crate) fn query(
         }
     };
     if !faults.is_empty() {
-        return Err(Report::new(Kind::InvocationRequest, faults, Vec::new()));
+        return Err(ValidationReport::new(Kind::InvocationRequest, faults, Vec::new()));
     }
     let idempotency =
         head.idempotency_key.map(|key| Idempotency { key, body: Digest::of_json(&json!([skill, inputs])) });
@@ -178,18 +183,22 @@ pub(crate) fn query(
     })
 }
 
-/// Inputs that do not fit the skill, as the protocol reports them.
-pub(crate) fn input_faults(faults: &[SchemaFault], inputs: &Map<String, Value>, schema: Option<&Value>) -> Report {
+/// Converts schema faults of inputs into a report.
+pub(crate) fn input_faults(
+    faults: &[SchemaFault],
+    inputs: &Map<String, Value>,
+    schema: Option<&Value>,
+) -> ValidationReport {
     let whole = Value::Object(inputs.clone());
     let fault = |fault: &SchemaFault| {
         let actual = whole.pointer(&fault.pointer).cloned().unwrap_or_default();
         let expected = schema.map(|schema| expected_at(schema, &fault.pointer)).unwrap_or_default();
-        DocumentFault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, shown(&actual))
+        DocumentFault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, actual_value(&actual))
     };
-    Report::new(Kind::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
+    ValidationReport::new(Kind::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
 }
 
-/// The values or the type that a schema has at a place in a document; nothing where it is not that simple.
+/// Allowed values or type at a JSON pointer of a schema; `null` if the schema is not that simple.
 fn expected_at(schema: &Value, pointer: &str) -> Value {
     let place = pointer.split('/').skip(1).try_fold(schema, |schema, part| {
         let name = part.replace("~1", "/").replace("~0", "~");
@@ -206,12 +215,12 @@ fn priority(priority: wire::Priority) -> Priority {
     }
 }
 
-/// A trace id of the caller's own, in a header.
+/// Checks a trace id given in a header.
 pub(crate) fn own_trace_id(text: String) -> Result<String, EngineError> {
     if text.len() <= MAX_TRACE { Ok(text) } else { Err(bad_header("X-Skill-Trace-Id")) }
 }
 
-/// A W3C trace context, if it is one.
+/// Returns the text if it is a valid W3C `traceparent`.
 pub(crate) fn traceparent(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('-').collect();
     let hex = |part: &str, length: usize| {
@@ -224,12 +233,12 @@ pub(crate) fn traceparent(text: &str) -> Option<String> {
     (whole && text.len() <= MAX_TRACE).then(|| text.to_owned())
 }
 
-/// The trace id inside a W3C trace context.
+/// Trace id of a `traceparent`.
 pub(crate) fn trace_id(traceparent: &str) -> Option<String> {
     traceparent.split('-').nth(1).map(str::to_owned)
 }
 
-/// A priority header or a key that is not one.
+/// Error for an invalid header value.
 pub(crate) fn bad_header(name: &str) -> EngineError {
     EngineError::new(Code::BadHeader, format!("the header {name} is too long or not visible ASCII text"))
 }
@@ -239,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_context_is_known_by_its_form() {
+    fn malformed_traceparent_is_ignored() {
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         assert_eq!(traceparent(good).as_deref(), Some(good));
         assert_eq!(trace_id(good).unwrap(), "4bf92f3577b34da6a3ce929d0e0e4736");

@@ -1,13 +1,13 @@
-//! The protocol's part of the server's OpenAPI document. Its schemas are the published ones.
+//! OpenAPI paths and components of this protocol. The components are the published schemas.
 
 use serde_json::{Value, json};
 
 use crate::schema;
 
-/// `paths`, from the server's root.
+/// OpenAPI `paths`, relative to the server's root.
 pub const PATHS: &str = include_str!("openapi/paths.json");
 
-/// `components`.
+/// OpenAPI `components`.
 #[must_use]
 pub fn components() -> String {
     let mut schemas = schema::json::rooted_at("SkillDescriptor")["$defs"].take();
@@ -58,7 +58,7 @@ fn registry_page() -> Value {
     })
 }
 
-/// The same schema where OpenAPI keeps it.
+/// Rewrites `$defs` references to `#/components/schemas`.
 fn moved(schema: Value) -> Value {
     match schema {
         Value::Object(object) => {

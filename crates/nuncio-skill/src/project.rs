@@ -1,5 +1,5 @@
-//! Our own documents, from declared agents. It always succeeds; what the protocol cannot say is
-//! reported by the validator before anything is served.
+//! Creates this server's skill documents from declared agents. Creation always succeeds; the validator reports
+//! beforehand what the protocol cannot express.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,61 +13,53 @@ use crate::wire::{
     OutputDefinition, PROTOCOL_VERSION, ParameterDefinition, Provider, SkillDescriptor, SkillIndex, SkillIndexEntry,
 };
 
-/// What a host says about itself in its documents.
+/// Facts about the host that its documents contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// The address every URL begins with, without a slash at the end.
+pub struct HostInfo {
+    /// Prefix of every URL, without a trailing slash.
     pub base: String,
-    /// Who provides what agents without an owner offer.
+    /// Provider name for agents without an owner.
     pub name: String,
-    /// Their page.
+    /// Provider's page.
     pub url: Option<String>,
-    /// How to reach them.
+    /// Provider's contact.
     pub contact: Option<String>,
 }
 
-/// Where tokens for a skill are had.
+/// OAuth endpoints of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthEndpoints {
-    /// Where people give their consent.
     pub authorization_url: String,
-    /// Where tokens are fetched.
     pub token_url: String,
 }
 
-impl Host {
-    /// Where a skill's descriptor is.
+impl HostInfo {
     #[must_use]
     pub fn descriptor_url(&self, id: &SkillId) -> String {
         format!("{}/skills/{id}.json", self.base)
     }
 
-    /// Where a skill is invoked.
     #[must_use]
     pub fn invoke_url(&self, id: &SkillId) -> String {
         format!("{}/skills/{id}/invoke", self.base)
     }
 
-    /// Where an execution's status is.
     #[must_use]
     pub fn status_url(&self, execution: &str) -> String {
         format!("{}/executions/{execution}", self.base)
     }
 
-    /// Where an execution's result is.
     #[must_use]
     pub fn result_url(&self, execution: &str) -> String {
         format!("{}/executions/{execution}/result", self.base)
     }
 
-    /// The index of these entries.
     #[must_use]
     pub fn index(&self, skills: Vec<SkillIndexEntry>) -> SkillIndex {
         let provider = IndexProvider { name: self.name.clone(), url: self.url.clone(), extra: Map::new() };
         SkillIndex { protocol: PROTOCOL_VERSION.into(), provider, skills, extra: Map::new() }
     }
 
-    /// A skill in the index.
     #[must_use]
     pub fn entry(&self, skill: &Skill) -> SkillIndexEntry {
         SkillIndexEntry {
@@ -82,7 +74,7 @@ impl Host {
         }
     }
 
-    /// A skill's whole descriptor: of a tool, or of the agent itself. An execution may take that long.
+    /// Descriptor of a skill that is backed by a tool or by the agent itself. `timeout` limits an execution.
     #[must_use]
     pub fn descriptor(
         &self,
@@ -148,7 +140,7 @@ impl Host {
     }
 }
 
-/// The parameters that a schema of arguments describes, in the order of their names.
+/// Parameters of an argument schema, sorted by name.
 fn inputs(schema: &Value) -> Vec<ParameterDefinition> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let definitions = ["$defs", "definitions"].map(|name| (name, schema.get(name)));
@@ -169,7 +161,7 @@ fn text(schema: &Value, key: &str) -> Option<String> {
     schema.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The one type a parameter is said to have; its nested schema says it exactly.
+/// Single type of a parameter; the nested schema has the exact definition.
 fn type_of(schema: &Value) -> &str {
     let of_value = |value: &Value| match value {
         Value::String(_) => "string",
@@ -189,7 +181,7 @@ fn type_of(schema: &Value) -> &str {
     }
 }
 
-/// The parameter's own schema, where it says more than its type; with the definitions it may name.
+/// Schema of a parameter if it says more than the type, together with the definitions it references.
 fn nested(property: &Value, definitions: &[(&str, Option<&Value>)]) -> Option<Map<String, Value>> {
     let said = ["type", "description", "title", "default"];
     let mut schema = property.as_object()?.clone();
@@ -275,9 +267,8 @@ fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthE
     }
 }
 
-/// The reference way to sign a request. Version 2 covers method and target, where the body does not say what is asked
-/// for.
-/// The version of the reference signature that a skill of that method asks for.
+/// Version of the reference signature that a skill with this method requires. Version 2 also covers method and target,
+/// for requests whose body does not contain them.
 pub(crate) fn signature_version(method: SkillMethod) -> &'static str {
     if method.has_query() { "v2" } else { "v1" }
 }

@@ -1,5 +1,5 @@
-//! The registry: skills of this host and of the hosts it follows, and how they are found among each other
-//! (§4.2 names it and leaves its answers open; they are ours).
+//! Registry: searches the skills of this host and of the hosts it follows. §4.2 names the registry and leaves its
+//! response format open; the format is our own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,28 +13,27 @@ use crate::wire::SkillIndexEntry;
 #[cfg(test)]
 mod tests;
 
-/// Who provides a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedProvider {
     /// A person or an organisation.
     pub name: String,
-    /// Their page.
+    /// Provider's page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A skill that can be found.
+/// Skill in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedSkill {
     entry: SkillIndexEntry,
     provider: ListedProvider,
     tags: Vec<String>,
-    /// All that is searched, in lower case.
+    /// Searchable text, in lower case.
     text: String,
 }
 
 impl ListedSkill {
-    /// A skill with its provider and its tags. What its entry says beyond the protocol is left out.
+    /// Creates a listed skill; fields of the entry that the protocol does not define are dropped.
     #[must_use]
     pub fn new(mut entry: SkillIndexEntry, provider: ListedProvider, tags: Vec<String>) -> Self {
         entry.extra.clear();
@@ -44,103 +43,102 @@ impl ListedSkill {
     }
 }
 
-/// The skills of one host.
+/// Skills of one host.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct HostSkills {
     last_seen: Timestamp,
-    /// By id.
+    /// Sorted by id.
     skills: Arc<[ListedSkill]>,
 }
 
-impl Shelf {
-    /// These skills, last seen then.
+impl HostSkills {
     #[must_use]
     pub fn new(mut skills: Vec<ListedSkill>, last_seen: Timestamp) -> Self {
         skills.sort_by(|one, other| one.entry.id.cmp(&other.entry.id));
         Self { last_seen, skills: skills.into() }
     }
 
-    /// The same skills, seen again.
+    /// Copy with a new `last_seen`.
     #[must_use]
     pub fn seen(&self, last_seen: Timestamp) -> Self {
         Self { last_seen, skills: Arc::clone(&self.skills) }
     }
 }
 
-/// What is known of other hosts, by their origins. It is in memory, and written by whoever visits them.
+/// Skills of other hosts by origin, in memory. The crawler updates it.
 #[derive(Debug, Default)]
-pub struct Catalogue(RwLock<BTreeMap<String, Shelf>>);
+pub struct Catalogue(RwLock<BTreeMap<String, HostSkills>>);
 
 impl Catalogue {
-    /// An origin's skills are these from now on.
-    pub fn put(&self, origin: &str, shelf: Shelf) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(origin.to_owned(), shelf);
+    /// Replaces the skills of an origin.
+    pub fn put(&self, origin: &str, host_skills: HostSkills) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(origin.to_owned(), host_skills);
     }
 
-    /// Nothing is known of an origin any more.
+    /// Removes an origin.
     pub fn remove(&self, origin: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(origin);
     }
 
-    /// The page of skills that are wanted: of this host, and of all others.
+    /// Returns one page of matching skills of this host (`own`) and all others.
     #[must_use]
-    pub fn find(&self, here: &str, own: Shelf, wanted: &Wanted) -> Found {
+    pub fn find(&self, here: &str, own: HostSkills, query: &RegistryQuery) -> RegistrySearchPage {
         let mut shelves = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // What is here is known better than anyone could have read it.
+        // Followed copies of this host's own skills are ignored; `own` is current.
         shelves.insert(here.to_owned(), own);
         let mut skills = Vec::new();
-        for (origin, shelf) in &shelves {
-            if wanted.after.as_ref().is_some_and(|after| *origin < after.origin) {
+        for (origin, host_skills) in &shelves {
+            if query.after.as_ref().is_some_and(|after| *origin < after.origin) {
                 continue;
             }
-            for skill in shelf.skills.iter().filter(|skill| wanted.takes(origin, skill)) {
-                if skills.len() == wanted.limit {
-                    let next_cursor = skills.last().map(FoundSkill::cursor);
-                    return Found { skills, next_cursor };
+            for skill in host_skills.skills.iter().filter(|skill| query.takes(origin, skill)) {
+                if skills.len() == query.limit {
+                    let next_cursor = skills.last().map(RegistryEntry::cursor);
+                    return RegistrySearchPage { skills, next_cursor };
                 }
-                skills.push(FoundSkill::new(origin, shelf, skill));
+                skills.push(RegistryEntry::new(origin, host_skills, skill));
             }
         }
-        Found { skills, next_cursor: None }
+        RegistrySearchPage { skills, next_cursor: None }
     }
 }
 
-/// What is looked for.
+/// Parsed search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RegistryQuery {
     kind: Option<CapabilityType>,
-    /// In lower case.
+    /// Search words, in lower case.
     words: Vec<String>,
     tags: Vec<String>,
-    /// In lower case.
+    /// Name, origin or host, in lower case.
     provider: Option<String>,
     after: Option<Cursor>,
     limit: usize,
 }
 
-/// A place in the list.
+/// Position in the sorted result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cursor {
     origin: String,
     id: String,
 }
 
-impl Wanted {
-    /// How many skills a page has unless it is said.
+impl RegistryQuery {
+    /// Default page size.
     pub const PAGE: usize = 100;
-    /// How many it has at most.
+    /// Maximum page size.
     pub const MAX_PAGE: usize = 1000;
-    /// How long the words looked for may be together.
+    /// Length limit of the search text.
     pub const MAX_TEXT: usize = 500;
-    /// How many tags may be asked for.
+    /// Limit on tags in one request.
     const MAX_TAGS: usize = 20;
 
-    /// Reads the parameters of a query. What nobody knows is ignored.
+    /// Parses query parameters; unknown ones are ignored.
     ///
     /// # Errors
-    /// Which parameter is wrong, and what it may be.
+    /// The message names the wrong parameter and its allowed values.
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
-        let mut wanted =
+        let mut query =
             Self { kind: None, words: Vec::new(), tags: Vec::new(), provider: None, after: None, limit: Self::PAGE };
         for (name, value) in parameters {
             if value.len() > Self::MAX_TEXT && matches!(name, "q" | "tag" | "provider") {
@@ -149,28 +147,28 @@ impl Wanted {
             match name {
                 "type" => {
                     let kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == value);
-                    wanted.kind = Some(kind.ok_or_else(|| {
+                    query.kind = Some(kind.ok_or_else(|| {
                         format!("`type` is one of {}", CapabilityType::ALL.map(CapabilityType::as_str).join(", "))
                     })?);
                 }
-                "q" => wanted.words = value.to_lowercase().split_whitespace().map(str::to_owned).collect(),
-                "tag" if wanted.tags.len() == Self::MAX_TAGS => {
+                "q" => query.words = value.to_lowercase().split_whitespace().map(str::to_owned).collect(),
+                "tag" if query.tags.len() == Self::MAX_TAGS => {
                     return Err(format!("`tag` may be there at most {} times", Self::MAX_TAGS));
                 }
-                "tag" => wanted.tags.push(value.to_owned()),
-                "provider" => wanted.provider = Some(value.trim().to_lowercase()),
+                "tag" => query.tags.push(value.to_owned()),
+                "provider" => query.provider = Some(value.trim().to_lowercase()),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=Self::MAX_PAGE).contains(limit));
-                    wanted.limit = limit.ok_or_else(|| format!("`limit` is a number from 1 to {}", Self::MAX_PAGE))?;
+                    query.limit = limit.ok_or_else(|| format!("`limit` is a number from 1 to {}", Self::MAX_PAGE))?;
                 }
                 "cursor" => {
                     let (origin, id) = value.split_once(' ').ok_or("`cursor` is not one this server gave")?;
-                    wanted.after = Some(Cursor { origin: origin.to_owned(), id: id.to_owned() });
+                    query.after = Some(Cursor { origin: origin.to_owned(), id: id.to_owned() });
                 }
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(query)
     }
 
     fn takes(&self, origin: &str, skill: &ListedSkill) -> bool {
@@ -183,47 +181,46 @@ impl Wanted {
     }
 }
 
-/// Whether a provider is the one of that name, origin, or host and port.
+/// Whether the provider's name, origin, or host and port equals `provider`.
 fn is_of(origin: &str, skill: &ListedSkill, provider: &str) -> bool {
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
     skill.provider.name.to_lowercase() == provider || origin == provider.trim_end_matches('/') || host == provider
 }
 
-/// One page of what was found.
+/// Page of search results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
-    /// The skills, by origin and id.
-    pub skills: Vec<FoundSkill>,
-    /// Where the next page begins; none on the last.
+pub struct RegistrySearchPage {
+    /// Sorted by origin and id.
+    pub skills: Vec<RegistryEntry>,
+    /// Start of the next page; `None` on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// A skill that was found: its entry, and where it was seen.
+/// Search result: the index entry and where it was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FoundSkill {
+pub struct RegistryEntry {
     #[serde(flatten)]
     entry: SkillIndexEntry,
     provider: ListedProvider,
-    /// The host whose index it is in.
+    /// Origin of the host whose index lists the skill.
     origin: String,
     tags: Vec<String>,
-    /// When it was last seen there.
     last_seen: Timestamp,
 }
 
-impl FoundSkill {
-    fn new(origin: &str, shelf: &Shelf, skill: &ListedSkill) -> Self {
+impl RegistryEntry {
+    fn new(origin: &str, host_skills: &HostSkills, skill: &ListedSkill) -> Self {
         Self {
             entry: skill.entry.clone(),
             provider: skill.provider.clone(),
             origin: origin.to_owned(),
             tags: skill.tags.clone(),
-            last_seen: shelf.last_seen,
+            last_seen: host_skills.last_seen,
         }
     }
 
-    /// An origin holds no space, so what is behind the first one is the id.
+    /// Encodes origin and id, separated by a space; an origin contains no space.
     fn cursor(&self) -> String {
         format!("{} {}", self.origin, self.entry.id)
     }

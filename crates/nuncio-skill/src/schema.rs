@@ -1,7 +1,7 @@
-//! The published schemas: JSON Schema, TypeScript and MDX, all written from the types of [`crate::wire`].
+//! Published schemas as JSON Schema, TypeScript and MDX, generated from the types of [`crate::wire`].
 //!
-//! `cargo xtask schema` puts them into `schema/`. The names are those of the seed's §9.1, the mapping that of
-//! its §9.2: `number` and no `format`, what is optional is not in `required`, and objects are open.
+//! `cargo xtask schema` writes them to `schema/`. Names follow §9.1, the mapping §9.2: `number` without `format`,
+//! optional fields are not in `required`, and objects are open.
 
 pub mod json;
 pub mod mdx;
@@ -13,83 +13,78 @@ use std::sync::LazyLock;
 use nuncio_core::agent::{CapabilityType, SkillAccess};
 
 use crate::wire;
-use model::{Definition, Rule};
+use model::{Definition, FieldRule};
 
-/// The day on which the draft became a release. A release never changes: a new one has a new day.
+/// Date of the release. A published release never changes; a new one has a new date.
 pub const RELEASE: &str = "2026-11-15";
 
-/// Something with a name in the schema.
+/// Named definition of the published schema.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Published {
-    /// An object.
-    Object(Definition, Vec<Rule>),
-    /// A closed list of words.
-    Words(Words),
+pub enum PublishedDefinition {
+    Object(Definition, Vec<FieldRule>),
+    Enum(EnumDefinition),
 }
 
-/// A closed list of words.
+/// Closed list of string values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Words {
-    /// Its name.
+pub struct EnumDefinition {
     pub name: &'static str,
-    /// What it is.
     pub doc: &'static str,
-    /// Each word, with what it means.
+    /// Each value with its description.
     pub words: Vec<(&'static str, &'static str)>,
 }
 
-impl Published {
-    /// Its name.
+impl PublishedDefinition {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Object(definition, _) => definition.name,
-            Self::Words(words) => words.name,
+            Self::Enum(words) => words.name,
         }
     }
 }
 
-/// Every definition of the seed's §9.1, in its order; the first is the root.
-pub static CATALOGUE: LazyLock<Vec<Published>> = LazyLock::new(|| {
-    let object = |definition| Published::Object(definition, Vec::new());
+/// All definitions of §9.1 in order; the first is the root.
+pub static CATALOGUE: LazyLock<Vec<PublishedDefinition>> = LazyLock::new(|| {
+    let object = |definition| PublishedDefinition::Object(definition, Vec::new());
     vec![
         object(wire::SkillDescriptor::definition()),
         object(wire::SkillIndex::definition()),
         object(wire::SkillIndexEntry::definition()),
         object(wire::InvocationRequest::definition()),
-        Published::Object(wire::InvocationResponse::definition(), response_rules()),
+        PublishedDefinition::Object(wire::InvocationResponse::definition(), response_rules()),
         object(wire::ProtocolVersion::definition()),
-        Published::Words(capability_type()),
-        Published::Words(access_policy()),
-        Published::Words(auth_type()),
-        Published::Words(execution_status()),
+        PublishedDefinition::Enum(capability_type()),
+        PublishedDefinition::Enum(access_policy()),
+        PublishedDefinition::Enum(auth_type()),
+        PublishedDefinition::Enum(execution_status()),
         object(wire::ParameterDefinition::definition()),
-        Published::Object(wire::AuthConfig::definition(), auth_rules()),
+        PublishedDefinition::Object(wire::AuthConfig::definition(), auth_rules()),
         object(wire::InvocationEndpoint::definition()),
         object(wire::OutputDefinition::definition()),
     ]
 });
 
-/// The definition of that name.
+/// Looks up a definition by name.
 #[must_use]
-pub fn published(name: &str) -> Option<&'static Published> {
+pub fn published(name: &str) -> Option<&'static PublishedDefinition> {
     CATALOGUE.iter().find(|one| one.name() == name)
 }
 
-/// §3.5.5.
-fn auth_rules() -> Vec<Rule> {
+/// Rules of §3.5.5.
+fn auth_rules() -> Vec<FieldRule> {
     vec![
-        Rule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
-        Rule { field: "type", is: &["custom"], requires: &["custom"], forbids: &[] },
+        FieldRule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
+        FieldRule { field: "type", is: &["custom"], requires: &["custom"], forbids: &[] },
     ]
 }
 
-/// §5.4.
-fn response_rules() -> Vec<Rule> {
+/// Rules of §5.4.
+fn response_rules() -> Vec<FieldRule> {
     vec![
-        Rule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },
-        Rule { field: "status", is: &["failed", "timeout"], requires: &["error"], forbids: &["output"] },
-        Rule {
+        FieldRule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },
+        FieldRule { field: "status", is: &["failed", "timeout"], requires: &["error"], forbids: &["output"] },
+        FieldRule {
             field: "status",
             is: &["accepted", "running"],
             requires: &[],
@@ -98,7 +93,7 @@ fn response_rules() -> Vec<Rule> {
     ]
 }
 
-fn capability_type() -> Words {
+fn capability_type() -> EnumDefinition {
     let doc = |kind| match kind {
         CapabilityType::Plugin => "A plugin that adds to something else.",
         CapabilityType::Api => "An API service.",
@@ -106,10 +101,10 @@ fn capability_type() -> Words {
         CapabilityType::Task => "Something to have done, by people or by machines.",
     };
     let words = CapabilityType::ALL.map(|kind| (kind.as_str(), doc(kind))).to_vec();
-    Words { name: "CapabilityType", doc: "What sort of thing a skill is.", words }
+    EnumDefinition { name: "CapabilityType", doc: "What sort of thing a skill is.", words }
 }
 
-fn access_policy() -> Words {
+fn access_policy() -> EnumDefinition {
     let doc = |access| match access {
         SkillAccess::Public => "Every consumer may find and invoke it.",
         SkillAccess::Restricted => "Everyone may find it; only authorised consumers may invoke it.",
@@ -118,10 +113,10 @@ fn access_policy() -> Words {
         }
     };
     let words = SkillAccess::ALL.map(|access| (access.as_str(), doc(access))).to_vec();
-    Words { name: "AccessPolicy", doc: "Who may find and invoke a skill.", words }
+    EnumDefinition { name: "AccessPolicy", doc: "Who may find and invoke a skill.", words }
 }
 
-fn auth_type() -> Words {
+fn auth_type() -> EnumDefinition {
     let doc = |kind| match kind {
         wire::AuthType::ApiKey => "By an API key in a header.",
         wire::AuthType::OAuth2 => "By an OAuth 2.0 access token.",
@@ -129,10 +124,10 @@ fn auth_type() -> Words {
         wire::AuthType::None => "Not at all.",
     };
     let words = wire::AuthType::ALL.map(|kind| (kind.as_str(), doc(kind))).to_vec();
-    Words { name: "AuthType", doc: "How callers of a skill say who they are.", words }
+    EnumDefinition { name: "AuthType", doc: "How callers of a skill say who they are.", words }
 }
 
-fn execution_status() -> Words {
+fn execution_status() -> EnumDefinition {
     let doc = |status| match status {
         wire::ExecutionStatus::Accepted => "The request was taken on.",
         wire::ExecutionStatus::Running => "The skill is at work.",
@@ -141,10 +136,10 @@ fn execution_status() -> Words {
         wire::ExecutionStatus::Timeout => "It took too long.",
     };
     let words = wire::ExecutionStatus::ALL.map(|status| (status.as_str(), doc(status))).to_vec();
-    Words { name: "ExecutionStatus", doc: "How far an execution is.", words }
+    EnumDefinition { name: "ExecutionStatus", doc: "How far an execution is.", words }
 }
 
-/// The files of one release: name and text.
+/// File names and contents of the release.
 #[must_use]
 pub fn files() -> [(&'static str, String); 3] {
     [("schema.json", json::text()), ("schema.ts", ts::text()), ("schema.mdx", mdx::text())]

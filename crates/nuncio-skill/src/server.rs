@@ -1,4 +1,4 @@
-//! The protocol's routes. Each only translates: the request into a use-case, its outcome into an answer.
+//! Routes of the protocol. Handlers convert requests to calls of the engine and results to responses.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,7 +19,7 @@ use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
 use url::Url;
 
-use crate::project::{Host, OAuthEndpoints};
+use crate::project::{HostInfo, OAuthEndpoints};
 use crate::registry::Catalogue;
 use crate::validate::Kind;
 
@@ -36,32 +36,32 @@ use documents::Documents;
 use refuse::SkillError;
 use registry::Registry;
 
-/// Checks a request by a scheme of its own: the reference one, or another in its place.
+/// Authenticates requests of skills with `custom` authentication, such as by the reference signature.
 #[async_trait]
 pub trait RequestAuth: fmt::Debug + Send + Sync {
-    /// Whom the request speaks for.
-    async fn check(&self, parts: &Parts, body: &[u8]) -> Checked;
+    /// Identifies the caller of a request.
+    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheck;
 }
 
-/// What a check of a request came to.
+/// Result of a request check.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Checked {
-    /// It carries nothing of the scheme.
+pub enum RequestCheck {
+    /// The request has no credential of this scheme.
     Absent,
-    /// It is not valid; why.
+    /// The credential is invalid; the text says why.
     Invalid(String),
-    /// It speaks for this caller.
+    /// The credential is valid.
     Known(Caller),
 }
 
-/// Finds where tokens of an issuer are had; of any, where none is named.
+/// Looks up the OAuth endpoints of an issuer, or of any issuer if none is named.
 pub type FindIssuer = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + Send + Sync;
 
-/// What the routes need.
+/// State of the routes.
 #[derive(Clone)]
 pub struct Skills {
     engine: Engine,
-    host: Arc<Host>,
+    host: Arc<HostInfo>,
     bodies: BodyLimits,
     custom: Arc<dyn RequestAuth>,
     issuers: Arc<FindIssuer>,
@@ -70,11 +70,10 @@ pub struct Skills {
 }
 
 impl Skills {
-    /// Skill Sharing on that engine.
     #[must_use]
     pub fn new(
         engine: Engine,
-        host: Host,
+        host: HostInfo,
         bodies: &BodyLimits,
         custom: Arc<dyn RequestAuth>,
         issuers: Arc<FindIssuer>,
@@ -84,7 +83,7 @@ impl Skills {
         Self { engine, host: Arc::new(host), bodies, custom, issuers, documents, registry }
     }
 
-    /// The same with what is known of other hosts.
+    /// Adds the catalogue of skills of other hosts.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: Arc<Catalogue>) -> Self {
         self.registry = Arc::new(Registry::new(catalogue));
@@ -98,20 +97,20 @@ impl fmt::Debug for Skills {
     }
 }
 
-/// The paths this protocol answers below.
+/// Path prefixes of this protocol.
 pub const PREFIXES: &[&str] = &["/.well-known/skill-sharing", "/skills", "/executions", "/registry"];
 
-/// The routes. Whoever mounts them puts an [`Identity`] into each request.
+/// Builds the router. The server must add an [`Identity`] to each request.
 pub fn routes(skills: Skills) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(skills)
 }
 
-/// The paths of the routes.
+/// Paths of the routes.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     table().into_iter().map(|(path, _)| path)
 }
 
-/// The routes, as data: the OpenAPI document is held against it.
+/// Routes as data; a test compares them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<Skills>)> {
     vec![
         ("/.well-known/skill-sharing", get(discover::index).fallback(method_not_allowed)),
@@ -123,8 +122,12 @@ fn table() -> Vec<(&'static str, MethodRouter<Skills>)> {
     ]
 }
 
-/// `/skills/{id}.json` and `/skills/{id}/invoke`; an id may have several parts.
-async fn skill(State(skills): State<Skills>, Named(path): Named, request: Request) -> Result<Response, SkillError> {
+/// Handles `/skills/{id}.json` and `/skills/{id}/invoke`; an id may have several path segments.
+async fn skill(
+    State(skills): State<Skills>,
+    WildcardPath(path): WildcardPath,
+    request: Request,
+) -> Result<Response, SkillError> {
     if let Some(id) = path.strip_suffix("/invoke") {
         return invoke::invoke(&skills, id, request).await;
     }
@@ -134,10 +137,10 @@ async fn skill(State(skills): State<Skills>, Named(path): Named, request: Reques
     }
 }
 
-/// What a route leaves open in its path. Bytes that are no text name nothing there could be.
-struct Named(String);
+/// Wildcard part of a path. Invalid UTF-8 becomes a name that does not exist.
+struct WildcardPath(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for WildcardPath {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
@@ -155,7 +158,7 @@ async fn method_not_allowed() -> SkillError {
     EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
 }
 
-/// Whoever asks, by the key or token of the request, or by a key in the usual header; none is nobody.
+/// Caller by the key or token of the request, or by a key in the default header; `None` without credentials.
 fn caller(headers: &HeaderMap, identity: Option<&Identity>, engine: &Engine) -> Result<Option<Caller>, EngineError> {
     match by_identity(identity)? {
         Some(caller) => Ok(Some(caller)),
@@ -163,7 +166,7 @@ fn caller(headers: &HeaderMap, identity: Option<&Identity>, engine: &Engine) -> 
     }
 }
 
-/// Whoever asks, by the key or token of the request.
+/// Caller by the key or token of the request.
 fn by_identity(identity: Option<&Identity>) -> Result<Option<Caller>, EngineError> {
     match identity {
         Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
@@ -173,7 +176,7 @@ fn by_identity(identity: Option<&Identity>) -> Result<Option<Caller>, EngineErro
     }
 }
 
-/// The holder of a key.
+/// Caller of an API key.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
     match std::str::from_utf8(key).map(|key| engine.identity_by_key(key)) {
         Ok(Identity::Known(caller)) => Ok(caller),
@@ -186,18 +189,18 @@ fn invalid() -> EngineError {
     EngineError::new(Code::Unauthorized, "the key or token is not valid: unknown, expired or revoked")
 }
 
-/// Someone who said nothing about themselves.
-fn nobody(identity: Option<&Identity>) -> Caller {
+/// Caller without credentials.
+fn anonymous(identity: Option<&Identity>) -> Caller {
     match identity {
         Some(Identity::Known(caller)) => caller.clone(),
         _ => Caller::new(Principal::Anonymous),
     }
 }
 
-/// What a caller who asked to be called back is sent.
+/// Body of a callback request.
 #[must_use]
 pub fn callback_body(execution: &nuncio_core::execution::Execution) -> Vec<u8> {
-    executions::Shown::from(execution).json()
+    executions::ExecutionBody::from(execution).json()
 }
 
 fn json_response(status: StatusCode, body: Vec<u8>) -> Response {

@@ -1,26 +1,26 @@
-//! What is wrong with a document: `validate`, `parse` and `serialize` (§9.3).
+//! Validation of documents: `validate`, `parse` and `serialize` (§9.3).
 //!
-//! A document is read within bounds, held against the published schema, and then against what the seed says
-//! beyond the schema. All faults are told at once. What breaks a rule of the seed is an error; what is
-//! allowed but cannot be meant is a warning:
+//! A document is parsed within size limits, checked against the published schema, and then against rules that the
+//! schema cannot express. All faults are reported at once. A violation of the specification is an error; a probable
+//! mistake is a warning:
 //!
 //! | error | warning |
 //! |---|---|
-//! | whatever `schema.json` refuses | a field nobody knows |
+//! | anything that `schema.json` refuses | an unknown field |
 //! | a repeated name in an object | `api_key` without `header` |
 //! | a version that is not MAJOR.MINOR.PATCH (§6.1) | `restricted` or `private` with `auth` `none` |
 //! | a time that is not ISO 8601 (§3.3, §5.4) | a time without an offset; times in the wrong order |
 //! | an address that is not an absolute http(s) URL | a URL template without `{execution_id}` |
-//! | a nested `schema` that is no JSON Schema (§3.5) | a nested `schema` we cannot use; a `default` against its own type or schema |
+//! | a nested `schema` that is not a JSON Schema (§3.5) | a nested `schema` that cannot be compiled here; a `default` that violates its own type or schema |
 //! | the same id twice in an index (§4.3.4) | the same parameter twice; a type JSON Schema does not have |
-//! | | an empty id or name; a number of milliseconds or attempts that is no count |
+//! | | an empty id or name; a number of milliseconds or attempts that is not a non-negative integer |
 //!
-//! Of an invocation's extensions, an `idempotency_key` that is no text and a `callback_url` that is no
-//! http(s) URL are errors too: ignored, they would do harm.
+//! Of the extensions of an invocation, an `idempotency_key` that is not a string and a `callback_url` that is not an
+//! http(s) URL are errors too, because ignoring them would be harmful.
 
+mod actual_value;
 mod lint;
 mod shape;
-mod shown;
 mod version;
 
 use std::sync::LazyLock;
@@ -32,116 +32,107 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 #[cfg(feature = "server")]
-pub(crate) use shown::shown;
+pub(crate) use actual_value::actual_value;
 #[cfg(feature = "client")]
-pub(crate) use shown::type_name;
+pub(crate) use actual_value::type_name;
+pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
 
-use crate::schema::{self, Published, published};
+use crate::schema::{self, PublishedDefinition, published};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
 
-/// What a validation found (§9.3); its faults are those of §8.3.1.
-pub type Report = nuncio_core::report::DocumentReport<Kind>;
+/// Result of a validation (§9.3) with faults in the form of §8.3.1.
+pub type ValidationReport = nuncio_core::report::DocumentReport<Kind>;
 
-/// The error to answer with: `VALIDATION_ERROR`, the faults as its details.
-impl From<&Report> for ErrorResponse {
-    fn from(report: &Report) -> Self {
+/// Error body `VALIDATION_ERROR` with the faults as details.
+impl From<&ValidationReport> for ErrorResponse {
+    fn from(report: &ValidationReport) -> Self {
         Self::new(ErrorCode::ValidationError, format!("Invalid {} document", report.kind))
             .with_details(serde_json::json!(report.errors))
     }
 }
 
-/// Validates a skill descriptor.
 #[must_use]
-pub fn validate(document: &[u8]) -> Report {
+pub fn validate(document: &[u8]) -> ValidationReport {
     validate_as(Kind::SkillDescriptor, document)
 }
 
-/// Reads a valid skill descriptor.
+/// Parses and validates a skill descriptor.
 ///
 /// # Errors
-/// What is wrong with it; exactly when [`validate`] finds it invalid.
-pub fn parse(document: &[u8]) -> Result<SkillDescriptor, Report> {
+/// Fails exactly when [`validate`] reports an error.
+pub fn parse(document: &[u8]) -> Result<SkillDescriptor, ValidationReport> {
     parse_as(document)
 }
 
-/// Writes a skill descriptor, indented by two spaces.
+/// Serialises a skill descriptor, indented by two spaces.
 #[must_use]
 pub fn serialize(descriptor: &SkillDescriptor) -> String {
     pretty(descriptor)
 }
 
-/// Writes any document, indented by two spaces.
+/// Serialises any document, indented by two spaces.
 ///
 /// # Panics
-/// Never: what these types hold can be written as JSON.
+/// Never; these types always serialise.
 #[must_use]
-pub fn pretty(document: &impl Document) -> String {
+pub fn pretty(document: &impl WireDocument) -> String {
     serde_json::to_string_pretty(document).expect("a document's names are texts and its values JSON")
 }
 
-/// Validates a document of any kind.
 #[must_use]
-pub fn validate_as(kind: Kind, document: &[u8]) -> Report {
+pub fn validate_as(kind: Kind, document: &[u8]) -> ValidationReport {
     match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
-        Err(why) => Report::unreadable(kind, &why),
+        Err(why) => ValidationReport::unreadable(kind, &why),
     }
 }
 
-/// Validates a document that is JSON already.
+/// Validates a parsed JSON document.
 #[must_use]
-pub fn check(kind: Kind, document: &Value) -> Report {
+pub fn check(kind: Kind, document: &Value) -> ValidationReport {
     if nuncio_core::schema::depth(document) > MAX_DEPTH {
-        return Report::unreadable(kind, &JsonError::TooDeep);
+        return ValidationReport::unreadable(kind, &JsonError::TooDeep);
     }
-    let (mut errors, mut warnings) = shape::walk(kind, document);
+    let (mut errors, mut warnings) = shape::check_shape(kind, document);
     if errors.is_empty()
         && let Err(error) = kind.validator().validate(document)
     {
-        // The walk finds whatever the schema refuses; if it ever does not, the schema has the last word.
+        // The shape check should find every fault that the schema finds. If it misses one, the schema decides.
         let path = error.instance_path().to_string();
         errors.push(DocumentFault { path, message: error.to_string(), expected: Value::Null, actual: Value::Null });
     }
     lint::lint(kind, document, &mut errors, &mut warnings);
-    Report::new(kind, errors, warnings)
+    ValidationReport::new(kind, errors, warnings)
 }
 
-/// Reads a valid document of the wanted type.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn parse_as<T: Document>(document: &[u8]) -> Result<T, Report> {
-    let value = json::read(document, T::KIND.max_bytes()).map_err(|why| Report::unreadable(T::KIND, &why))?;
+/// Parses and validates a document.
+pub fn parse_as<T: WireDocument>(document: &[u8]) -> Result<T, ValidationReport> {
+    let value = json::read(document, T::KIND.max_bytes()).map_err(|why| ValidationReport::unreadable(T::KIND, &why))?;
     parse_value(value)
 }
 
-/// Reads a valid document that is JSON already.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn parse_value<T: Document>(document: Value) -> Result<T, Report> {
+/// Validates and converts a parsed JSON document.
+pub fn parse_value<T: WireDocument>(document: Value) -> Result<T, ValidationReport> {
     let report = check(T::KIND, &document);
     if !report.valid {
         return Err(report);
     }
     serde_json::from_value(document).map_err(|error| {
         let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
-        Report::new(T::KIND, vec![fault], Vec::new())
+        ValidationReport::new(T::KIND, vec![fault], Vec::new())
     })
 }
 
-/// A type that is a whole document.
-pub trait Document: Serialize + DeserializeOwned {
-    /// Which document it is.
+/// Type of a complete document.
+pub trait WireDocument: Serialize + DeserializeOwned {
     const KIND: Kind;
 }
 
 macro_rules! documents {
     ($($name:ident),*) => {$(
-        impl Document for $name {
+        impl WireDocument for $name {
             const KIND: Kind = Kind::$name;
         }
     )*};
@@ -149,23 +140,22 @@ macro_rules! documents {
 
 documents!(SkillDescriptor, SkillIndex, InvocationRequest, InvocationResponse, ErrorResponse);
 
-/// The documents that travel.
+/// Kinds of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A skill's description (§3).
+    /// §3.
     SkillDescriptor,
-    /// A host's skills (§4.3).
+    /// §4.3.
     SkillIndex,
-    /// A request to invoke a skill (§5.3).
+    /// §5.3.
     InvocationRequest,
-    /// How far an execution is (§5.4).
+    /// §5.4.
     InvocationResponse,
-    /// An error (§8.2). It has no name of its own in the published schema.
+    /// §8.2. The published schema has no definition of this name.
     ErrorResponse,
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 5] = [
         Self::SkillDescriptor,
         Self::SkillIndex,
@@ -174,7 +164,7 @@ impl Kind {
         Self::ErrorResponse,
     ];
 
-    /// Its name, as in the published schema.
+    /// Name in the published schema.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -186,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// How many bytes it may have: 1 MiB, and 8 for what lists skills or carries an output.
+    /// Size limit: 1 MiB, or 8 MiB for indexes and responses with output.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {
@@ -195,7 +185,7 @@ impl Kind {
         }
     }
 
-    /// Whether the published schema alone takes the document.
+    /// Whether the document validates against the published schema alone.
     #[must_use]
     pub fn fits_schema(self, document: &Value) -> bool {
         self.validator().is_valid(document)
@@ -205,7 +195,7 @@ impl Kind {
         static VALIDATORS: LazyLock<[Validator; 5]> = LazyLock::new(|| {
             Kind::ALL.map(|kind| {
                 let schema = match published(kind.name()) {
-                    Some(Published::Object(..)) => schema::json::rooted_at(kind.name()),
+                    Some(PublishedDefinition::Object(..)) => schema::json::rooted_at(kind.name()),
                     _ => schema::json::of(&ErrorResponse::definition()),
                 };
                 let built = jsonschema::options().with_draft(Draft::Draft202012).offline().build(&schema);

@@ -1,20 +1,21 @@
-//! What travels: every document of the seed, as types.
+//! Message types for every document of the protocol.
 //!
-//! Objects are open: fields we do not know are kept in `extra` and written back. The types say their own
-//! shape ([`crate::schema`]), so the published schemas cannot differ from them. Read documents of strangers
-//! with [`crate::validate`]; the types alone do not check what a schema and the seed ask for.
+//! Objects are open: unknown fields are kept in `extra` and written back. The types describe their own shape
+//! ([`crate::schema`]), so the published schemas cannot differ from them. Use [`crate::validate`] for documents of
+//! other hosts; the types alone do not check all rules.
 
 mod descriptor;
+mod enums;
 mod error;
 mod index;
 mod invocation;
 mod quantity;
-mod words;
 
 pub use descriptor::{
     AuthConfig, CustomAuth, EndpointRetry, InvocationEndpoint, OAuth2Config, OutputDefinition, ParameterDefinition,
     ProtocolVersion, Provider, SkillDescriptor,
 };
+pub use enums::{AuthType, ExecutionStatus, Priority};
 pub use error::{ErrorBody, ErrorCode, ErrorResponse, RetryAdvice};
 pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
@@ -22,19 +23,18 @@ pub use invocation::{
 };
 pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
 pub use quantity::Quantity;
-pub use words::{AuthType, ExecutionStatus, Priority};
 
-/// The version of the protocol we speak.
+/// Protocol version of this implementation.
 pub const PROTOCOL_VERSION: SkillVersion = SkillVersion { major: 1, minor: 0, patch: 0 };
 
-/// Where a host's index is.
+/// Path of a host's skill index.
 pub const WELL_KNOWN: &str = "/.well-known/skill-sharing";
 
-/// What stands for the execution's id in a URL template.
+/// Placeholder for the execution id in URL templates.
 pub const EXECUTION_ID: &str = "{execution_id}";
 
-/// Defines an object of the protocol: the type, how it is read and written, and what it says about its own
-/// shape. `published` definitions have a name in the schema, `nested` ones are written where they are used.
+/// Defines a document type with serialisation and its schema description. `published` definitions have a name in the
+/// schema, `nested` ones are inlined.
 macro_rules! document {
     (
         $(#[doc = $doc:literal])*
@@ -51,7 +51,7 @@ macro_rules! document {
         pub struct $name {
             $(
                 $(#[doc = $field_doc])*
-                #[serde(skip_serializing_if = "crate::schema::model::Described::is_absent")]
+                #[serde(skip_serializing_if = "crate::schema::model::HasShape::is_absent")]
                 $(#[serde($($serde)*)])*
                 pub $field: $type,
             )*
@@ -64,33 +64,33 @@ macro_rules! document {
             /// Its fields, for the published schemas.
             #[must_use]
             pub fn definition() -> crate::schema::model::Definition {
-                use crate::schema::model::{Definition, Described, Field, doc, field_name};
+                use crate::schema::model::{Definition, HasShape, Field, doc, field_name};
                 Definition {
                     name: stringify!($name),
                     doc: doc(&[$($doc),*]),
                     fields: vec![$(Field {
                         name: field_name(stringify!($field)),
                         doc: doc(&[$($field_doc),*]),
-                        required: <$type as Described>::REQUIRED,
-                        shape: <$type as Described>::shape(),
+                        required: <$type as HasShape>::REQUIRED,
+                        shape: <$type as HasShape>::shape(),
                     }),*],
                 }
             }
         }
 
-        impl crate::schema::model::Described for $name {
+        impl crate::schema::model::HasShape for $name {
             fn shape() -> crate::schema::model::Shape {
                 document!(@$kind $name)
             }
         }
     };
-    (@published $name:ident) => { crate::schema::model::Shape::Named(stringify!($name)) };
+    (@published $name:ident) => { crate::schema::model::Shape::Reference(stringify!($name)) };
     (@nested $name:ident) => { crate::schema::model::Shape::Nested(Self::definition()) };
 }
 
 use document;
 
-/// Reads a value that is there, so that `null` differs from nothing.
+/// Deserialises a present value, so that `null` differs from an absent field.
 fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<serde_json::Value>, D::Error> {
     serde::Deserialize::deserialize(reader).map(Some)
 }

@@ -1,4 +1,5 @@
-//! Skill Sharing documents, held against the seed, against other software, and against laws.
+//! Integration tests: documents against the specification, against other software (Ajv, TypeScript), and property
+//! tests.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

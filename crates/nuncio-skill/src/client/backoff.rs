@@ -1,39 +1,39 @@
-//! How long to wait before the next try.
+//! Delays between retries and between status polls.
 
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
-use nuncio_engine::ports::fetch::Incoming;
+use nuncio_engine::ports::fetch::FetchResponse;
 
 use crate::wire::EndpointRetry;
 
-/// Growing pauses, each up to a quarter longer by chance so that many consumers do not come back at once.
+/// Exponential delays with up to 25 % random extra, so that many consumers do not retry at the same moment.
 #[derive(Debug, Clone)]
 pub(super) struct Backoff {
     next: Duration,
     factor: f64,
     cap: Duration,
-    /// How little a provider may ask for. Where it is not said, our own pause is the least.
+    /// Lower bound for a delay that the provider requests. `None` uses the current computed delay as the bound.
     least: Option<Duration>,
 }
 
-/// The longest pause of our own.
+/// Upper bound of a computed delay.
 pub(super) const CAP: Duration = Duration::from_secs(15);
-/// The longest pause a provider may ask for.
+/// Upper bound of a delay that a provider requests with `Retry-After`.
 pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(300);
-/// How often an invocation is tried at most, whatever its descriptor says.
+/// Upper bound on attempts of one invocation, even if the descriptor allows more.
 const MAX_ATTEMPTS: u64 = 10;
 
 impl Backoff {
-    /// Between looks at an execution: 250 ms, half as long again each time, at most 15 s.
+    /// Delays between status polls: 250 ms, growing by half each time, at most 15 s.
     pub(super) fn polling() -> Self {
         let first = Duration::from_millis(250);
         Self { next: first, factor: 1.5, cap: CAP, least: Some(first) }
     }
 
-    /// Between tries of an endpoint, and how many tries: as its descriptor says, else four, after half a
-    /// second and twice as long each time.
+    /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor, else four
+    /// attempts after 0.5 s, doubling each time.
     pub(super) fn unreachable(retry: Option<&EndpointRetry>) -> (Self, u64) {
         let (first, attempts) = retry.map_or((Duration::from_millis(500), 4), |retry| {
             (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))
@@ -42,7 +42,8 @@ impl Backoff {
         (Self { next: first, factor: 2.0, cap: CAP.max(first), least: None }, attempts)
     }
 
-    /// The next pause. A provider's word wins: between looks always, between tries where it is longer.
+    /// Returns the next delay. A delay requested by the provider replaces the computed one between polls; between
+    /// attempts it does so only if it is longer.
     pub(super) fn pause(&mut self, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
         let mut chance = [0_u8; 1];
         entropy.fill(&mut chance);
@@ -52,8 +53,8 @@ impl Backoff {
     }
 }
 
-/// What `Retry-After` says: seconds, or a moment.
-pub(crate) fn retry_after(answer: &Incoming, now: Timestamp) -> Option<Duration> {
+/// Parses `Retry-After`, which is a number of seconds or an HTTP date.
+pub(crate) fn retry_after(answer: &FetchResponse, now: Timestamp) -> Option<Duration> {
     let text = answer.header("retry-after")?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(text.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs));
@@ -70,20 +71,20 @@ mod tests {
     use crate::wire::EndpointRetry;
 
     #[derive(Debug)]
-    struct Always(u8);
+    struct ConstantEntropy(u8);
 
-    impl Entropy for Always {
+    impl Entropy for ConstantEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(self.0);
         }
     }
 
     fn pauses(backoff: &mut Backoff, chance: u8, count: usize) -> Vec<u128> {
-        (0..count).map(|_| backoff.pause(None, &Always(chance)).as_millis()).collect()
+        (0..count).map(|_| backoff.pause(None, &ConstantEntropy(chance)).as_millis()).collect()
     }
 
     #[test]
-    fn looks_grow_by_half_up_to_fifteen_seconds() {
+    fn polling_delay_grows_by_half_up_to_fifteen_seconds() {
         assert_eq!(pauses(&mut Backoff::polling(), 0, 5), [250, 375, 562, 843, 1265]);
         assert_eq!(pauses(&mut Backoff::polling(), 0, 20).last(), Some(&15_000));
         assert_eq!(pauses(&mut Backoff::polling(), 255, 2), [312, 468], "up to a quarter more");
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_double_from_what_the_descriptor_says() {
+    fn retry_delay_doubles_from_the_descriptors_backoff() {
         let retry = |attempts: u64, backoff: u64| EndpointRetry {
             max_attempts: attempts.into(),
             backoff_ms: backoff.into(),
@@ -108,22 +109,28 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_word_wins_within_reason() {
-        let asked = |seconds| Backoff::polling().pause(Some(Duration::from_secs(seconds)), &Always(0)).as_millis();
+    fn provider_delay_overrides_own_delay_up_to_the_cap() {
+        let asked =
+            |seconds| Backoff::polling().pause(Some(Duration::from_secs(seconds)), &ConstantEntropy(0)).as_millis();
         assert_eq!((asked(2), asked(0), asked(u64::MAX)), (2000, 250, 300_000));
         let mut late = Backoff::polling();
         pauses(&mut late, 0, 20);
-        assert_eq!(late.pause(Some(Duration::from_secs(1)), &Always(0)).as_millis(), 1000, "also where it is sooner");
-        let tried = |seconds| Backoff::unreachable(None).0.pause(Some(Duration::from_secs(seconds)), &Always(0));
+        assert_eq!(
+            late.pause(Some(Duration::from_secs(1)), &ConstantEntropy(0)).as_millis(),
+            1000,
+            "also where it is sooner"
+        );
+        let tried =
+            |seconds| Backoff::unreachable(None).0.pause(Some(Duration::from_secs(seconds)), &ConstantEntropy(0));
         assert_eq!((tried(0).as_millis(), tried(2).as_millis()), (500, 2000), "between tries where it is longer");
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_moment() {
+    fn retry_after_accepts_seconds_and_http_date() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let says = |text: &str| {
             let headers = vec![("retry-after".to_owned(), text.to_owned())];
-            retry_after(&Incoming { status: 503, headers, body: Bytes::new() }, now)
+            retry_after(&FetchResponse { status: 503, headers, body: Bytes::new() }, now)
         };
         assert_eq!(says("7"), Some(Duration::from_secs(7)));
         assert_eq!(says("Sun, 15 Nov 2026 11:00:30 GMT"), Some(Duration::from_secs(30)));

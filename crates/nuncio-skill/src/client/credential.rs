@@ -1,4 +1,4 @@
-//! What proves who we are, and where it may go (§7).
+//! Credentials of a caller, and the hosts they may be sent to (§7).
 
 use std::fmt;
 
@@ -10,27 +10,25 @@ use serde_json::json;
 use url::Url;
 
 use super::Consumer;
-use super::describe::Described;
+use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
 use super::oauth::TokenSource;
-use super::target::{Named, authority};
+use super::target::{TrustedHost, authority};
 use crate::wire::{AuthConfig, AuthType};
 
-/// The header an API key is sent in when the descriptor names none.
+/// Header for an API key when the descriptor names none.
 const USUAL_HEADER: &str = "X-API-Key";
 
-/// A text that is never shown.
+/// Secret text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text from being shown.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -43,37 +41,33 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a skill is invoked with.
+/// Credential for invoking a skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing; for `oauth2`, what was kept of an earlier login.
+    /// No credential. For `oauth2` skills, tokens stored by an earlier login are used.
     #[default]
     None,
-    /// An API key.
     ApiKey(Secret),
-    /// An access token.
     Token(Secret),
-    /// A client that fetches its access tokens by itself.
+    /// OAuth client that fetches access tokens with its own credentials.
     Client {
-        /// Its id.
         id: String,
-        /// Its secret.
         secret: Secret,
-        /// The scopes it asks for; all the descriptor names when there are none.
+        /// Requested scopes; if empty, all scopes in the descriptor.
         scopes: Vec<String>,
     },
-    /// The shared secret of the reference signature.
+    /// Shared secret of the reference signature scheme (`X-Signature`).
     Signature(Secret),
 }
 
 impl Credential {
-    /// Whether a host may show more to whoever has it.
+    /// Whether a host may list more skills to a caller with this credential.
     pub(super) fn opens_discovery(&self) -> bool {
         matches!(self, Self::ApiKey(_) | Self::Token(_))
     }
 
-    /// The headers it takes to ask a host for its documents: none, unless it is the host that was named.
-    pub(super) fn for_discovery(&self, named: &Named, url: &Url) -> Vec<(String, String)> {
+    /// Headers for a discovery request: empty unless `url` is on the host that the user named.
+    pub(super) fn for_discovery(&self, named: &TrustedHost, url: &Url) -> Vec<(String, String)> {
         match self {
             Self::ApiKey(secret) | Self::Token(secret) if named.is_origin_of(url) => {
                 vec![("authorization".to_owned(), format!("Bearer {}", secret.reveal()))]
@@ -83,7 +77,7 @@ impl Credential {
     }
 }
 
-/// How the requests of one invocation say who we are.
+/// Authentication of the requests of one invocation.
 #[derive(Debug, Clone)]
 pub(super) enum Auth {
     Nothing,
@@ -93,10 +87,10 @@ pub(super) enum Auth {
 }
 
 impl Consumer {
-    /// What a skill is to be invoked with, if that may be sent to where it is invoked.
+    /// Selects the authentication for an invocation, or refuses if the credential may not go to the endpoint.
     pub(super) fn auth(
         &self,
-        described: &Described,
+        described: &ResolvedSkill,
         credential: &Credential,
         meant_for: Option<&str>,
     ) -> Result<Auth, ConsumerError> {
@@ -133,8 +127,9 @@ impl Consumer {
         Ok(auth)
     }
 
-    /// Nothing was given. A server on this machine may be open to this machine; any other would only refuse.
-    fn missing(&self, described: &Described) -> Result<Auth, ConsumerError> {
+    /// Handles a missing credential. Servers on this machine may be open to local callers, so only those are tried
+    /// without one.
+    fn missing(&self, described: &ResolvedSkill) -> Result<Auth, ConsumerError> {
         let config = &described.descriptor.auth;
         if described.named.is_local() && address::is_local(&described.endpoint) {
             return Ok(Auth::Nothing);
@@ -153,8 +148,7 @@ impl Consumer {
         Auth::Header(name, if is_bare { bearer(key) } else { key.clone() })
     }
 
-    /// The headers that say who we are, for a request of that body; none for any other origin than the
-    /// endpoint's.
+    /// Authentication headers for a request with that body; empty for any origin other than the endpoint's.
     pub(super) async fn proof(
         &self,
         auth: &Auth,
@@ -185,8 +179,8 @@ fn bearer(token: &Secret) -> Secret {
     Secret(format!("Bearer {}", token.reveal()))
 }
 
-/// The reference scheme for `custom`: HMAC-SHA256 over timestamp, nonce and body; where the body does not say what is
-/// asked for, over method and target too.
+/// Computes the reference signature for `custom`: HMAC-SHA256 over timestamp, nonce and body; version 2 also covers
+/// method and target, for requests whose body does not name them.
 fn signature(
     secret: &Secret,
     seconds: i64,
@@ -213,10 +207,10 @@ fn signature(
     ]
 }
 
-/// A credential goes where the named host sends it: the descriptor is its own, or the endpoint is. What a
-/// descriptor on some third host says about its endpoint, the named host does not vouch for.
-pub(super) fn may_go(described: &Described, meant_for: Option<&str>) -> Result<(), ConsumerError> {
-    let Described { named, url, endpoint, .. } = described;
+/// Checks that the named host decides where the credential goes: the descriptor or the endpoint must be on that host.
+/// A descriptor on a third host cannot redirect the credential to its own endpoint.
+pub(super) fn may_go(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
+    let ResolvedSkill { named, url, endpoint, .. } = described;
     let said = meant_for.is_some_and(|host| {
         endpoint.host_str().is_some_and(|own| own.eq_ignore_ascii_case(host)) || authority(endpoint) == host
     });
@@ -253,7 +247,7 @@ fn how(wanted: AuthType) -> &'static str {
     }
 }
 
-/// What is wanted, as the seed's error says it (§8.3.2).
+/// Authentication requirement in the form of §8.3.2.
 fn requirement(config: &AuthConfig) -> serde_json::Value {
     let mut details = json!({"required_auth_type": config.r#type});
     if let Some(header) = &config.header {
@@ -275,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_signature_covers_time_nonce_and_body() {
+    fn reference_signature_covers_timestamp_nonce_and_body() {
         // printf '1794740400.0123456789abcdef.{"a":1}' | openssl dgst -sha256 -hmac hunter22
         let url = Url::parse("https://skills.example/skills/a/b/invoke?x=%201").unwrap();
         let sign =
@@ -289,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
-        let shown = format!("{:?}", Credential::ApiKey(Secret::new("hunter22")));
-        assert!(!shown.contains("hunter22"), "{shown}");
+    fn debug_output_hides_secrets() {
+        let text = format!("{:?}", Credential::ApiKey(Secret::new("hunter22")));
+        assert!(!text.contains("hunter22"), "{text}");
     }
 }

@@ -1,42 +1,42 @@
-//! One skill's descriptor, from wherever it was named.
+//! Fetches the descriptor of one skill.
 
 use serde_json::json;
 use url::Url;
 
 use super::credential::Credential;
-use super::error::{ConsumerError, Reason, plain, shown};
-use super::target::{Named, Target, authority};
+use super::error::{ConsumerError, Reason, display_url, plain};
+use super::target::{SkillTarget, TrustedHost, authority};
 use super::{Consumer, Progress};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
-/// How many skills are listed to someone who must choose.
+/// Number of skills listed in the error when the user named only a host.
 const LISTED: usize = 20;
 
-/// A valid descriptor of the skill that was asked for, in a version we can read.
+/// Validated descriptor of the requested skill, in a supported protocol version.
 #[derive(Debug, Clone)]
-pub struct Described {
-    /// The descriptor.
+pub struct ResolvedSkill {
     pub descriptor: SkillDescriptor,
-    /// Where it is.
+    /// Address the descriptor was fetched from.
     pub url: Url,
-    /// Where it is invoked.
+    /// Resolved invocation URL.
     pub endpoint: Url,
-    /// What is odd about it: disagreements with the index, other hosts, what cannot be meant.
+    /// Warnings: differences from the index entry, other hosts involved, probable mistakes.
     pub notes: Vec<String>,
-    pub(super) named: Named,
+    pub(super) named: TrustedHost,
 }
 
 impl Consumer {
-    /// Finds and reads a skill's descriptor. It is asked for without the credential first; only what the
-    /// named host does not show to anyone is asked for again with it.
-    ///
-    /// # Errors
-    /// It cannot be had, is not valid, follows a newer protocol, or is of another skill.
-    pub async fn describe(&self, target: &Target, credential: &Credential) -> Result<Described, ConsumerError> {
+    /// Finds and fetches a skill's descriptor. The first request carries no credential; only if the named host hides
+    /// the document is it requested again with the credential.
+    pub async fn describe(
+        &self,
+        target: &SkillTarget,
+        credential: &Credential,
+    ) -> Result<ResolvedSkill, ConsumerError> {
         let named = target.named();
         match target {
-            Target::Descriptor(url) => self.descriptor(url, &named, credential, None).await,
-            Target::Skill { id, .. } => {
+            SkillTarget::Descriptor(url) => self.descriptor(url, &named, credential, None).await,
+            SkillTarget::Skill { id, .. } => {
                 let entry = self.find(target, id, credential).await?;
                 let url = Url::parse(&entry.descriptor_url).map_err(|error| {
                     let message = format!("the descriptor of {:?} is nowhere: {error}", plain(id));
@@ -44,11 +44,16 @@ impl Consumer {
                 })?;
                 self.descriptor(&url, &named, credential, Some(&entry)).await
             }
-            Target::Host(url) => Err(self.which(target, url, credential).await),
+            SkillTarget::Host(url) => Err(self.which(target, url, credential).await),
         }
     }
 
-    async fn find(&self, target: &Target, id: &str, credential: &Credential) -> Result<SkillIndexEntry, ConsumerError> {
+    async fn find(
+        &self,
+        target: &SkillTarget,
+        id: &str,
+        credential: &Credential,
+    ) -> Result<SkillIndexEntry, ConsumerError> {
         let open = self.discover(target, None, &Credential::None).await;
         let found = match open {
             Ok(discovery) => discovery.skill(id).cloned(),
@@ -71,10 +76,10 @@ impl Consumer {
     async fn descriptor(
         &self,
         url: &Url,
-        named: &Named,
+        named: &TrustedHost,
         credential: &Credential,
         entry: Option<&SkillIndexEntry>,
-    ) -> Result<Described, ConsumerError> {
+    ) -> Result<ResolvedSkill, ConsumerError> {
         let open = self.document::<SkillDescriptor>(url, named, Vec::new()).await;
         let got = match open {
             Err(error) if hides(&error) && !credential.for_discovery(named, url).is_empty() => {
@@ -84,13 +89,16 @@ impl Consumer {
         };
         let descriptor: SkillDescriptor = got.document;
         let endpoint = Url::parse(&descriptor.endpoint.url).map_err(|error| {
-            ConsumerError::new(Reason::InvalidDocument, format!("the endpoint of {} is no URL: {error}", shown(url)))
+            ConsumerError::new(
+                Reason::InvalidDocument,
+                format!("the endpoint of {} is no URL: {error}", display_url(url)),
+            )
         })?;
         let mut notes = got.warnings;
         if let Some(entry) = entry {
             if entry.id != descriptor.id {
                 let (asked, found) = (plain(&entry.id), plain(&descriptor.id));
-                let message = format!("{} describes {found:?}, but the index says {asked:?}", shown(url));
+                let message = format!("{} describes {found:?}, but the index says {asked:?}", display_url(url));
                 let details = json!({"index_id": asked, "descriptor_id": found});
                 let error = ConsumerError::new(Reason::OtherSkill, message).details(details);
                 return Err(error.advice("index and descriptor must agree on the id; nothing was invoked"));
@@ -104,17 +112,17 @@ impl Consumer {
             notes.push(format!("the skill is invoked on another host: {}", authority(&endpoint)));
         }
         self.watcher.tell(&Progress::Described {
-            url: shown(url),
+            url: display_url(url),
             skill_id: plain(&descriptor.id),
             version: descriptor.version.to_string(),
-            endpoint: shown(&endpoint),
+            endpoint: display_url(&endpoint),
         });
         notes.iter().for_each(|note| self.watcher.note(note));
-        Ok(Described { descriptor, url: url.clone(), endpoint, notes, named: named.clone() })
+        Ok(ResolvedSkill { descriptor, url: url.clone(), endpoint, notes, named: named.clone() })
     }
 
-    /// The error for someone who named a host alone: what there is.
-    async fn which(&self, target: &Target, host: &Url, credential: &Credential) -> ConsumerError {
+    /// Builds the error for a target without a skill id; it lists the host's skills.
+    async fn which(&self, target: &SkillTarget, host: &Url, credential: &Credential) -> ConsumerError {
         let open = if credential.opens_discovery() { credential } else { &Credential::None };
         let discovery = match self.discover(target, None, open).await {
             Ok(discovery) => discovery,
@@ -132,7 +140,7 @@ impl Consumer {
     }
 }
 
-/// Whether something may be there for those who may see it.
+/// Whether the error could mean that the document is shown only to authenticated callers.
 fn hides(error: &ConsumerError) -> bool {
     error.reason == Reason::Answered && matches!(error.status, Some(401 | 403 | 404))
 }

@@ -1,34 +1,32 @@
-//! What a host offers (§4).
+//! Fetches the skill index of a host (§4).
 
 use std::collections::HashSet;
 
-use nuncio_engine::ports::fetch::Incoming;
+use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::json;
 use url::Url;
 
 use super::credential::Credential;
-use super::error::{ConsumerError, Reason, plain, shown};
-use super::exchange::Got;
-use super::target::{Named, Target};
+use super::error::{ConsumerError, Reason, display_url, plain};
+use super::exchange::FetchedDocument;
+use super::target::{SkillTarget, TrustedHost};
 use super::{Consumer, Progress};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 
-/// How many skills of one host are taken in.
+/// Limit on skills accepted from one host.
 const MAX_SKILLS: usize = 100_000;
 
-/// A host's index, all of its pages.
+/// Skill index of a host, all pages merged.
 #[derive(Debug, Clone)]
 pub struct Discovery {
-    /// Where it is.
     pub url: Url,
-    /// The index, valid, with every page's skills.
+    /// Validated index with the skills of every page.
     pub index: SkillIndex,
-    /// What is odd about it.
+    /// Warnings about the index.
     pub notes: Vec<String>,
 }
 
 impl Discovery {
-    /// The skill of that id.
     #[must_use]
     pub fn skill(&self, id: &str) -> Option<&SkillIndexEntry> {
         self.index.skills.iter().find(|entry| entry.id == id)
@@ -36,14 +34,14 @@ impl Discovery {
 }
 
 impl Consumer {
-    /// Reads the index of a target's host. A credential is sent with it, so that the host may show what it
-    /// shows to nobody else; it is the named host alone that sees it.
+    /// Fetches all index pages of a target's host. The credential is sent to the named host alone, which may list more
+    /// skills for it.
     ///
     /// # Errors
-    /// It cannot be had, or is not valid: also when an id is there twice, on whatever page.
+    /// Fails also when two entries have the same id, even on different pages.
     pub async fn discover(
         &self,
-        target: &Target,
+        target: &SkillTarget,
         only: Option<CapabilityType>,
         credential: &Credential,
     ) -> Result<Discovery, ConsumerError> {
@@ -59,16 +57,16 @@ impl Consumer {
         let mut next = next_page(&url, &first.answer);
         while let Some(page) = next {
             if page.origin() != url.origin() {
-                let message = format!("{} goes on at {}, which is another host", shown(&url), shown(&page));
+                let message = format!("{} goes on at {}, which is another host", display_url(&url), display_url(&page));
                 return Err(unusable(message));
             }
             if seen.len() >= self.options.pages || !seen.insert(page.clone()) {
-                return Err(unusable(format!("{} has no end: {} pages were read", shown(&url), seen.len())));
+                return Err(unusable(format!("{} has no end: {} pages were read", display_url(&url), seen.len())));
             }
             let got = self.index_page(&page, &named, credential).await?;
             discovery.index.skills.extend(got.document.skills);
             if discovery.index.skills.len() > MAX_SKILLS {
-                return Err(unusable(format!("{} lists more than {MAX_SKILLS} skills", shown(&url))));
+                return Err(unusable(format!("{} lists more than {MAX_SKILLS} skills", display_url(&url))));
             }
             next = next_page(&page, &got.answer);
         }
@@ -76,27 +74,27 @@ impl Consumer {
         if let Some(only) = only {
             discovery.index.skills.retain(|entry| entry.capability_type == only);
         }
-        self.watcher.tell(&Progress::Discovered { url: shown(&url), skills: discovery.index.skills.len() });
+        self.watcher.tell(&Progress::Discovered { url: display_url(&url), skills: discovery.index.skills.len() });
         Ok(discovery)
     }
 
     async fn index_page(
         &self,
         url: &Url,
-        named: &Named,
+        named: &TrustedHost,
         credential: &Credential,
-    ) -> Result<Got<SkillIndex>, ConsumerError> {
+    ) -> Result<FetchedDocument<SkillIndex>, ConsumerError> {
         self.document(url, named, credential.for_discovery(named, url)).await
     }
 }
 
-/// Ids are unique across all pages; within one, the validator has said so already.
+/// Checks that ids are unique across pages; the validator checks uniqueness within one page.
 fn distinct(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> {
     let mut ids = HashSet::with_capacity(index.skills.len());
     match index.skills.iter().find(|entry| !ids.insert(entry.id.as_str())) {
         Some(twice) => {
             let id = plain(&twice.id);
-            Err(unusable(format!("{} lists the id {id:?} twice", shown(url))).details(json!({"skill_id": id})))
+            Err(unusable(format!("{} lists the id {id:?} twice", display_url(url))).details(json!({"skill_id": id})))
         }
         None => Ok(()),
     }
@@ -106,8 +104,8 @@ fn unusable(message: String) -> ConsumerError {
     ConsumerError::new(Reason::InvalidDocument, message).advice("the index is its provider's to put right")
 }
 
-/// Where `Link: …; rel="next"` leads.
-pub(crate) fn next_page(base: &Url, answer: &Incoming) -> Option<Url> {
+/// Resolves the `rel="next"` target of the `Link` header.
+pub(crate) fn next_page(base: &Url, answer: &FetchResponse) -> Option<Url> {
     let links = answer.headers.iter().filter(|(name, _)| name == "link").map(|(_, value)| value.as_str());
     links.flat_map(split_links).find_map(|link| {
         let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -119,7 +117,7 @@ pub(crate) fn next_page(base: &Url, answer: &Incoming) -> Option<Url> {
     })
 }
 
-/// The links of a header: divided by commas that are in no address and no quotes.
+/// Splits a `Link` header at commas outside of `<…>` and quotes.
 fn split_links(header: &str) -> Vec<&str> {
     let (mut links, mut start, mut quoted, mut in_address) = (Vec::new(), 0, false, false);
     for (at, c) in header.char_indices() {
@@ -145,11 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_page_is_found_among_links() {
+    fn next_page_is_read_from_link_header_with_several_links() {
         let base = Url::parse("https://a.example/.well-known/skill-sharing").unwrap();
         let next = |links: &[&str]| {
             let headers = links.iter().map(|link| ("link".to_owned(), (*link).to_owned())).collect();
-            next_page(&base, &Incoming { status: 200, headers, body: Bytes::new() }).map(String::from)
+            next_page(&base, &FetchResponse { status: 200, headers, body: Bytes::new() }).map(String::from)
         };
         assert_eq!(next(&["<?cursor=2>; rel=\"next\""]).unwrap(), format!("{base}?cursor=2"));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Errors of the consumer, with advice for the user.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,50 +7,44 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::validate::{Kind, Report};
+use crate::validate::{Kind, ValidationReport};
 use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
 
-pub(crate) use nuncio_core::address::shown;
+pub(crate) use nuncio_core::address::shown as display_url;
 pub(crate) use nuncio_core::text::plain;
 
-/// Why a skill could not be found, read or invoked, or what its execution came to.
+/// Error while finding, describing or invoking a skill, or the failure of its execution.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ConsumerError(Box<Failure>);
+pub struct ConsumerError(Box<ConsumerFailure>);
 
-/// What a [`ConsumerError`] says.
+/// Contents of a [`ConsumerError`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
-    /// What exactly happened.
+pub struct ConsumerFailure {
     pub reason: Reason,
-    /// The protocol's code for it.
+    /// Code of the protocol (§8.1) or `EXECUTION_FAILED`.
     pub code: FailureCode,
-    /// What was wrong, and where.
     pub message: String,
-    /// What to do about it.
+    /// Suggested next step for the user.
     pub advice: Option<String>,
-    /// More about it, for programs.
+    /// Machine-readable details.
     pub details: Option<Value>,
-    /// Whether trying again makes sense.
     pub retry: Option<RetryAdvice>,
-    /// The execution it happened to, when there was one.
+    /// Execution id, when one had started.
     pub execution: Option<String>,
-    /// How long the provider wants to be left alone.
+    /// `Retry-After` of the provider.
     pub(super) retry_after: Option<Duration>,
-    /// The status it answered with.
+    /// HTTP status of the response.
     pub status: Option<u16>,
 }
 
-/// One of the protocol's seven codes, or that the skill itself failed.
+/// One of the protocol's seven codes, or `EXECUTION_FAILED` for a skill that ran and failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureCode {
-    /// One of the seven.
     Protocol(ErrorCode),
-    /// The skill ran and failed.
     ExecutionFailed,
 }
 
 impl FailureCode {
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +53,7 @@ impl FailureCode {
         }
     }
 
-    /// The code of that word; what nobody knows is a failure of the skill.
+    /// Parses a code; an unknown code counts as a failure of the skill.
     pub(super) fn read(word: &str) -> Self {
         let word = if word == "EXECUTION_TIMEOUT" { ErrorCode::InvocationTimeout.as_str() } else { word };
         let known = ErrorCode::ALL.into_iter().find(|code| code.as_str() == word);
@@ -75,14 +69,13 @@ impl fmt::Display for FailureCode {
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $text:literal => $code:ident,)*) => {
-        /// What exactly happened.
+        /// Specific cause of a [`ConsumerError`], finer than the protocol's code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($(#[doc = $doc])* $variant,)*
         }
 
         impl Reason {
-            /// Its word.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
@@ -96,63 +89,63 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// What was given as a target is none.
+    /// The given text is not a valid target.
     BadTarget = "bad_target" => ValidationError,
-    /// The target is a host, and which of its skills is meant was not said.
+    /// The target is a host without a skill id.
     WhichSkill = "which_skill" => ValidationError,
-    /// The address is one that may not be reached.
+    /// The address policy forbids a connection to this address.
     Refused = "refused" => EndpointUnreachable,
-    /// The other side cannot be reached.
+    /// The connection failed.
     Unreachable = "unreachable" => EndpointUnreachable,
-    /// It did not answer in time.
+    /// The request timed out.
     TooSlow = "too_slow" => EndpointUnreachable,
-    /// It answered that it is elsewhere.
+    /// The server answered with a redirect, which is not followed.
     Redirected = "redirected" => EndpointUnreachable,
-    /// It answered with an error.
+    /// The server answered with an error status.
     Answered = "answered" => EndpointUnreachable,
-    /// It answered more than is read.
+    /// The response exceeds the size limit.
     TooLarge = "too_large" => ValidationError,
-    /// What it answered is not of the type it must be.
+    /// The response has the wrong content type.
     WrongType = "wrong_content_type" => ValidationError,
-    /// What it answered is not the document it must be.
+    /// The response is not a valid document of the expected kind.
     InvalidDocument = "invalid_document" => ValidationError,
-    /// The descriptor is not of the skill that was asked for.
+    /// The descriptor belongs to another skill than the requested one.
     OtherSkill = "other_skill" => ValidationError,
-    /// The host has no such skill, or does not show it.
+    /// The host's index does not list the skill.
     NotListed = "not_listed" => SkillNotFound,
-    /// It follows a version of the protocol that we cannot read.
+    /// The document follows an unsupported protocol version.
     Incompatible = "incompatible" => VersionIncompatible,
-    /// The inputs are not what the skill takes.
+    /// The inputs do not match the descriptor.
     BadInputs = "bad_inputs" => ValidationError,
-    /// A request of that form cannot be sent.
+    /// The request cannot be built, such as for a body type other than JSON.
     CannotSend = "cannot_send" => ValidationError,
-    /// The skill wants a credential and none was given.
+    /// The skill requires a credential and none was given.
     CredentialMissing = "credential_missing" => AuthRequired,
-    /// The credential is not of the kind the skill wants.
+    /// The credential is of another kind than the skill requires.
     CredentialUnfit = "credential_unfit" => AuthRequired,
-    /// The credential would go to a host nobody vouches for.
+    /// The credential would go to a host that the named host does not control.
     CredentialElsewhere = "credential_elsewhere" => AuthRequired,
-    /// No access token was given out.
+    /// The token endpoint refused to issue a token.
     TokenRefused = "token_refused" => AuthRequired,
-    /// Where the execution's status is, is not said.
+    /// The endpoint gives no status URL for the execution.
     NoStatusUrl = "no_status_url" => ValidationError,
-    /// The provider speaks of another execution or another skill than before.
+    /// A later response names another execution or skill.
     Changed = "changed" => ValidationError,
-    /// The execution went back to a state it had left.
+    /// The execution reported an earlier state than before.
     Backwards = "backwards" => ValidationError,
-    /// The output is not what the descriptor promises.
+    /// The output does not match the descriptor's output schema.
     BadOutput = "bad_output" => ValidationError,
-    /// The skill failed.
+    /// The execution failed.
     Failed = "failed" => EndpointUnreachable,
-    /// The skill did not end in time, by the provider's word.
+    /// The provider reported a timeout.
     TimedOut = "timed_out" => InvocationTimeout,
-    /// We waited as long as we were told to.
+    /// The consumer's own waiting time ended.
     GaveUp = "gave_up" => InvocationTimeout,
 }
 
 impl ConsumerError {
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self(Box::new(Failure {
+        Self(Box::new(ConsumerFailure {
             reason,
             code: FailureCode::Protocol(reason.code()),
             message: message.into(),
@@ -196,21 +189,21 @@ impl ConsumerError {
         self
     }
 
-    /// A document that is not what it must be.
-    pub(super) fn invalid(url: &Url, report: &Report) -> Self {
+    /// Error for a document that failed validation.
+    pub(super) fn invalid(url: &Url, report: &ValidationReport) -> Self {
         let (what, count) = (report.kind.name(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
         let advice = match report.kind {
             Kind::SkillIndex | Kind::SkillDescriptor => "it is its provider's to put right; nothing was invoked",
-            _ => "it is its provider's to put right; what was invoked may go on there",
+            _ => "it is its provider's to put right; the execution may still run there",
         };
-        Self::new(Reason::InvalidDocument, format!("{} is no valid {what}: {first}{more}", shown(url)))
+        Self::new(Reason::InvalidDocument, format!("{} is no valid {what}: {first}{more}", display_url(url)))
             .advice(advice)
             .details(json!(report.errors))
     }
 
-    /// Whether it may well be gone soon.
+    /// Whether the error may be temporary.
     pub(super) fn is_passing(&self) -> bool {
         match self.reason {
             Reason::Unreachable => true,
@@ -219,7 +212,7 @@ impl ConsumerError {
         }
     }
 
-    /// The error in the protocol's one form (§8.2).
+    /// Error body in the protocol's format (§8.2).
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut error = json!({"code": self.0.code.as_str(), "message": self.0.message});
@@ -234,9 +227,9 @@ impl ConsumerError {
 }
 
 impl Deref for ConsumerError {
-    type Target = Failure;
+    type Target = ConsumerFailure;
 
-    fn deref(&self) -> &Failure {
+    fn deref(&self) -> &ConsumerFailure {
         &self.0
     }
 }
@@ -253,9 +246,9 @@ impl fmt::Display for ConsumerError {
 
 impl std::error::Error for ConsumerError {}
 
-/// What a provider answered instead of what was asked for.
+/// Converts an error response of a provider.
 pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<Duration>) -> ConsumerError {
-    let place = shown(url);
+    let place = display_url(url);
     let said = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
     let Some(ErrorResponse { error, .. }) = said else {
         let error = ConsumerError::new(Reason::Answered, format!("{place} answered {status}"));
@@ -275,7 +268,7 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
     }
 }
 
-/// The code that comes with a status, where the answer does not say.
+/// Default code for an HTTP status, used when the body has no error code.
 fn code_of(status: u16) -> ErrorCode {
     let usual = ErrorCode::ALL.into_iter().find(|code| code.statuses().contains(&status));
     usual.unwrap_or(if status < 500 { ErrorCode::ValidationError } else { ErrorCode::EndpointUnreachable })

@@ -1,71 +1,68 @@
-//! One request and its answer.
+//! Sends one request and reads its response.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::json::{essence, is_json, read};
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::Consumer;
 use super::backoff::retry_after;
-use super::error::{ConsumerError, Reason, plain, refusal, shown};
-use super::target::Named;
-use crate::validate::{Document, Incompatible, Report, check, declared_protocol, parse_value};
+use super::error::{ConsumerError, Reason, display_url, plain, refusal};
+use super::target::TrustedHost;
+use crate::validate::{Incompatible, ValidationReport, WireDocument, check, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
-/// A request, not sent yet.
+/// HTTP request before it is sent.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct OutgoingRequest<'a> {
     pub(super) method: &'static str,
     pub(super) url: &'a Url,
-    pub(super) named: &'a Named,
+    pub(super) named: &'a TrustedHost,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) max_bytes: usize,
     pub(super) timeout: Duration,
 }
 
-/// A document and what else came with it.
+/// Parsed document with its response headers and warnings.
 #[derive(Debug)]
-pub(super) struct Got<T> {
+pub(super) struct FetchedDocument<T> {
     pub(super) document: T,
-    /// What is allowed but cannot be meant.
+    /// Validation warnings.
     pub(super) warnings: Vec<String>,
-    pub(super) answer: Incoming,
+    pub(super) answer: FetchResponse,
 }
 
 impl Consumer {
-    /// Sends a request. A redirect is an error, any other status is the asker's to judge.
-    pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Incoming, ConsumerError> {
-        let Ask { method, url, named, headers, body, max_bytes, timeout } = ask;
+    /// Sends a request. A redirect is an error; the caller judges all other statuses.
+    pub(super) async fn ask(&self, ask: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
+        let OutgoingRequest { method, url, named, headers, body, max_bytes, timeout } = ask;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
             return Err(ConsumerError::new(Reason::Refused, message));
         }
         let trust = named.trust(url);
-        let request = Outgoing { method, url: url.clone(), headers, body, trust, timeout, max_bytes };
+        let request = FetchRequest { method, url: url.clone(), headers, body, trust, timeout, max_bytes };
         let answer = self.fetch.fetch(request).await.map_err(|error| unfetched(url, error))?;
         if (300..400).contains(&answer.status) && answer.status != 304 {
             let location = answer.header("location").map(plain).unwrap_or_default();
-            let message = format!("{} answered {}: it says it is at {location:?}", shown(url), answer.status);
-            let details = json!({"url": shown(url), "status": answer.status, "location": location});
+            let message = format!("{} answered {}: it says it is at {location:?}", display_url(url), answer.status);
+            let details = json!({"url": display_url(url), "status": answer.status, "location": location});
             let error = ConsumerError::new(Reason::Redirected, message).details(details);
             return Err(error.advice("redirects are not followed; name the final address if you trust it"));
         }
         Ok(answer)
     }
 
-    /// Fetches whatever is at an address that was named, unread.
-    ///
-    /// # Errors
-    /// It cannot be had, or is larger than that.
+    /// Downloads a document without parsing it; fails if it has more than `max_bytes`.
     pub async fn download(&self, url: &Url, max_bytes: usize) -> Result<Bytes, ConsumerError> {
-        let named = super::Target::Descriptor(url.clone()).named();
+        let named = super::SkillTarget::Descriptor(url.clone()).named();
         let headers = vec![("accept".to_owned(), "application/json".to_owned())];
         let timeout = self.options.exchange;
-        let ask = Ask { method: "GET", url, named: &named, headers, body: None, max_bytes, timeout };
+        let ask = OutgoingRequest { method: "GET", url, named: &named, headers, body: None, max_bytes, timeout };
         let answer = self.ask(ask).await?;
         if !(200..300).contains(&answer.status) {
             return Err(refusal(url, answer.status, &answer.body, None));
@@ -73,17 +70,18 @@ impl Consumer {
         Ok(answer.body)
     }
 
-    /// Fetches a document that must be valid.
-    pub(super) async fn document<T: Document>(
+    /// Fetches and validates a document.
+    pub(super) async fn document<T: WireDocument>(
         &self,
         url: &Url,
-        named: &Named,
+        named: &TrustedHost,
         mut headers: Vec<(String, String)>,
-    ) -> Result<Got<T>, ConsumerError> {
+    ) -> Result<FetchedDocument<T>, ConsumerError> {
         headers.push(("accept".to_owned(), "application/json".to_owned()));
         let timeout = self.options.exchange;
         let max_bytes = T::KIND.max_bytes();
-        let answer = self.ask(Ask { method: "GET", url, named, headers, body: None, max_bytes, timeout }).await?;
+        let answer =
+            self.ask(OutgoingRequest { method: "GET", url, named, headers, body: None, max_bytes, timeout }).await?;
         let value = self.json::<T>(url, &answer)?;
         if let Some(descriptor) = declared_protocol(&value)
             && let Err(error) = self.options.rule.check(descriptor, PROTOCOL_VERSION)
@@ -91,11 +89,11 @@ impl Consumer {
             return Err(incompatible(url, error, &value));
         }
         let (document, warnings) = valid(url, value)?;
-        Ok(Got { document, warnings, answer })
+        Ok(FetchedDocument { document, warnings, answer })
     }
 
-    /// The JSON of an answer that must be a good one.
-    pub(super) fn json<T: Document>(&self, url: &Url, answer: &Incoming) -> Result<Value, ConsumerError> {
+    /// Parses the JSON body of a successful response.
+    pub(super) fn json<T: WireDocument>(&self, url: &Url, answer: &FetchResponse) -> Result<Value, ConsumerError> {
         if !(200..300).contains(&answer.status) {
             return Err(refusal(url, answer.status, &answer.body, retry_after(answer, self.clock.now())));
         }
@@ -104,16 +102,16 @@ impl Consumer {
             let essence = essence(kind);
             let said = if essence.is_empty() { "no type".to_owned() } else { plain(essence) };
             let message =
-                format!("{} answered with {said}, where a {} is application/json", shown(url), T::KIND.name());
+                format!("{} answered with {said}, where a {} is application/json", display_url(url), T::KIND.name());
             return Err(ConsumerError::new(Reason::WrongType, message).details(json!({"content_type": said})));
         }
         read(&answer.body, T::KIND.max_bytes())
-            .map_err(|why| ConsumerError::invalid(url, &Report::unreadable(T::KIND, &why)))
+            .map_err(|why| ConsumerError::invalid(url, &ValidationReport::unreadable(T::KIND, &why)))
     }
 }
 
-/// A valid document, and what is odd about it.
-pub(super) fn valid<T: Document>(url: &Url, value: Value) -> Result<(T, Vec<String>), ConsumerError> {
+/// Validates a parsed document and returns it with its warnings.
+pub(super) fn valid<T: WireDocument>(url: &Url, value: Value) -> Result<(T, Vec<String>), ConsumerError> {
     let warnings = check(T::KIND, &value).warnings.iter().map(|fault| plain(&fault.to_string())).collect();
     let document = parse_value(value).map_err(|report| ConsumerError::invalid(url, &report))?;
     Ok((document, warnings))
@@ -122,18 +120,18 @@ pub(super) fn valid<T: Document>(url: &Url, value: Value) -> Result<(T, Vec<Stri
 fn incompatible(url: &Url, mut error: Incompatible, document: &Value) -> ConsumerError {
     let changelog = document.pointer("/protocol/changelog_url").and_then(Value::as_str);
     error.upgrade_url = changelog.map(plain);
-    ConsumerError::new(Reason::Incompatible, format!("{}: {error}", shown(url)))
+    ConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))
         .details(error.details())
         .advice("a newer consumer is needed; nothing was invoked")
 }
 
 fn unfetched(url: &Url, error: FetchError) -> ConsumerError {
-    let place = shown(url);
+    let place = display_url(url);
     match error {
         FetchError::Refused { why, .. } => {
             ConsumerError::new(Reason::Refused, format!("{place} may not be reached: {why}"))
                 .details(json!({"url": place, "reason": why}))
-                .advice("the address came from a document of somebody else; name its host yourself if you trust it")
+                .advice("the address came from a document of another host; name that host yourself if you trust it")
         }
         FetchError::Unreachable { why, .. } => {
             ConsumerError::new(Reason::Unreachable, format!("{place} cannot be reached: {why}"))

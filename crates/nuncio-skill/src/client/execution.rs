@@ -1,4 +1,4 @@
-//! An execution somewhere else, and what its provider says of it.
+//! State of an execution at another host, as reported by its provider.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::credential::Auth;
-use super::describe::Described;
-use super::error::{ConsumerError, FailureCode, Reason, plain, shown};
-use super::target::Named;
+use super::describe::ResolvedSkill;
+use super::error::{ConsumerError, FailureCode, Reason, display_url, plain};
+use super::target::TrustedHost;
 use crate::wire::{ExecutionStatus, InvocationResponse};
 
-/// How long an execution's id may be.
+/// Limit on the bytes of an execution id.
 const MAX_ID: usize = 512;
 
-/// An execution somewhere else.
+/// Execution at another host.
 #[derive(Debug, Clone)]
 pub struct Execution {
     response: InvocationResponse,
@@ -24,17 +24,17 @@ pub struct Execution {
     pub(super) result_url: Option<Url>,
     pub(super) endpoint: Url,
     pub(super) auth: Auth,
-    pub(super) named: Named,
+    pub(super) named: TrustedHost,
     pub(super) deadline: Option<Timestamp>,
-    /// When the provider wants to be asked again.
+    /// `Retry-After` of the last response.
     pub(super) retry_after: Option<Duration>,
     output: Option<serde_json::Map<String, Value>>,
 }
 
 impl Execution {
-    /// Takes up an execution from its first answer.
+    /// Creates the execution from the response to the invocation.
     pub(super) fn begin(
-        described: &Described,
+        described: &ResolvedSkill,
         auth: Auth,
         response: InvocationResponse,
         deadline: Option<Timestamp>,
@@ -42,7 +42,7 @@ impl Execution {
         let (descriptor, endpoint) = (&described.descriptor, &described.endpoint);
         let id = response.execution_id.clone();
         if id.is_empty() || id.len() > MAX_ID {
-            let message = format!("{} gave an execution id of {} bytes", shown(endpoint), id.len());
+            let message = format!("{} gave an execution id of {} bytes", display_url(endpoint), id.len());
             return Err(ConsumerError::new(Reason::InvalidDocument, message));
         }
         if response.skill_id != descriptor.id {
@@ -52,7 +52,7 @@ impl Execution {
         let status_url = parsed(descriptor.endpoint.status_of(&id));
         if status_url.is_none() && !response.status.is_terminal() {
             let message =
-                format!("{} took it on, but its descriptor does not say where its status is", shown(endpoint));
+                format!("{} took it on, but its descriptor does not say where its status is", display_url(endpoint));
             let error = ConsumerError::new(Reason::NoStatusUrl, message).of(&id);
             return Err(error.advice("the provider must say a status_url; what became of it cannot be known"));
         }
@@ -69,31 +69,29 @@ impl Execution {
         })
     }
 
-    /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.response.execution_id
     }
 
-    /// How far it is, as far as we know.
+    /// Last reported status.
     #[must_use]
     pub fn status(&self) -> ExecutionStatus {
         self.response.status
     }
 
-    /// The last answer about it.
+    /// Last response about the execution.
     #[must_use]
     pub fn response(&self) -> &InvocationResponse {
         &self.response
     }
 
-    /// Where its status is.
     #[must_use]
     pub fn status_url(&self) -> Option<&Url> {
         self.status_url.as_ref()
     }
 
-    /// Takes in a later answer, if it can follow on what is known.
+    /// Applies a later response; fails if it contradicts the known state.
     pub(super) fn update(&mut self, url: &Url, response: InvocationResponse) -> Result<(), ConsumerError> {
         if response.execution_id != self.id() {
             return Err(changed(url, "execution", self.id(), &response.execution_id));
@@ -103,15 +101,15 @@ impl Execution {
         }
         let (before, now) = (self.status(), response.status);
         if rank(now) < rank(before) {
-            let message = format!("{} says {}, after it had said {}", shown(url), now.as_str(), before.as_str());
+            let message = format!("{} says {}, after it had said {}", display_url(url), now.as_str(), before.as_str());
             let error = ConsumerError::new(Reason::Backwards, message);
-            return Err(error.advice("an execution only goes forward; what became of it cannot be told"));
+            return Err(error.advice("an execution never returns to an earlier state; its result is unknown"));
         }
         self.response = response;
         Ok(())
     }
 
-    /// What came of it: the output, checked against what was promised; none while it is at work.
+    /// Result of a finished execution, checked against the output schema; `None` while it runs.
     pub(super) fn outcome(&self) -> Option<Result<Value, ConsumerError>> {
         match self.status() {
             ExecutionStatus::Accepted | ExecutionStatus::Running => None,
@@ -123,7 +121,7 @@ impl Execution {
 
     fn checked_output(&self) -> Result<Value, ConsumerError> {
         let output = self.response.output.clone().unwrap_or_default();
-        // A schema we cannot use was a warning of the validator.
+        // An output schema that cannot be compiled was reported as a warning, so the output is not checked.
         let schema = self.output.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
         match schema.map(|schema| schema.check(&output)) {
             Some(Err(faults)) => {
@@ -164,7 +162,7 @@ fn rank(status: ExecutionStatus) -> u8 {
 
 fn changed(url: &Url, what: &str, asked: &str, said: &str) -> ConsumerError {
     let (asked, said) = (plain(asked), plain(said));
-    let message = format!("{} speaks of the {what} {said:?}, but {asked:?} was asked for", shown(url));
+    let message = format!("{} speaks of the {what} {said:?}, but {asked:?} was asked for", display_url(url));
     let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": asked, "actual": said}));
     error.advice("the provider mixes things up; its answer is not used")
 }

@@ -1,27 +1,24 @@
-//! Looking after an execution until it ends (§5.2).
+//! Polls an execution until it ends (§5.2).
 
 use bytes::Bytes;
-use nuncio_engine::ports::fetch::Incoming;
+use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::backoff::{Backoff, retry_after};
 use super::credential::Auth;
-use super::error::{ConsumerError, Reason, refusal, shown};
-use super::exchange::{Ask, valid};
+use super::error::{ConsumerError, Reason, display_url, refusal};
+use super::exchange::{OutgoingRequest, valid};
 use super::execution::Execution;
 use super::{Consumer, Progress};
-use crate::validate::Document as _;
+use crate::validate::WireDocument as _;
 use crate::wire::{EXECUTION_ID, ExecutionStatus, InvocationResponse};
 
-/// How many looks in a row may fail.
+/// Limit on consecutive failed polls.
 const MAX_FAILURES: u32 = 10;
 
 impl Consumer {
-    /// Waits until an execution ends: its output, checked, or what it came to.
-    ///
-    /// # Errors
-    /// It failed, it took too long, or its provider says things that cannot be.
+    /// Polls until the execution ends and returns its checked output.
     pub async fn follow(&self, execution: &mut Execution) -> Result<Value, ConsumerError> {
         let mut backoff = Backoff::polling();
         let mut failures = 0;
@@ -55,15 +52,12 @@ impl Consumer {
         }
     }
 
-    /// Asks once how far an execution is.
-    ///
-    /// # Errors
-    /// It cannot be known, or what is said cannot be.
+    /// Fetches the current status once.
     pub async fn look(&self, execution: &mut Execution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else { return Ok(()) };
         let answer = self.request_about("GET", execution, &url).await?;
         let mut value = self.json::<InvocationResponse>(&url, &answer)?;
-        // Some providers keep the output where the result is.
+        // Some providers return the output only at the result URL.
         let is_bare = value["status"] == "completed" && value.get("output").is_none();
         if is_bare && let Some(result_url) = execution.result_url.clone() {
             let result = self.request_about("GET", execution, &result_url).await?;
@@ -75,10 +69,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Asks the provider to stop an execution.
-    ///
-    /// # Errors
-    /// It does not, or cannot be reached.
+    /// Requests cancellation from the provider.
     pub async fn cancel(&self, execution: &Execution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
             return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));
@@ -96,7 +87,7 @@ impl Consumer {
         method: &'static str,
         execution: &Execution,
         url: &Url,
-    ) -> Result<Incoming, ConsumerError> {
+    ) -> Result<FetchResponse, ConsumerError> {
         let answer = self.request_once(method, execution, url).await?;
         match &execution.auth {
             Auth::Bearer(source) if answer.status == 401 => {
@@ -112,7 +103,7 @@ impl Consumer {
         method: &'static str,
         execution: &Execution,
         url: &Url,
-    ) -> Result<Incoming, ConsumerError> {
+    ) -> Result<FetchResponse, ConsumerError> {
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         let mut timeout = self.options.exchange;
         if method == "GET" {
@@ -124,13 +115,13 @@ impl Consumer {
         headers.extend(self.proof(&execution.auth, &execution.endpoint, method, url, &[]).await?);
         let body: Option<Bytes> = None;
         let max_bytes = InvocationResponse::KIND.max_bytes();
-        self.ask(Ask { method, url, named: &execution.named, headers, body, max_bytes, timeout }).await
+        self.ask(OutgoingRequest { method, url, named: &execution.named, headers, body, max_bytes, timeout }).await
     }
 }
 
 fn gave_up(execution: &Execution) -> ConsumerError {
     let id = execution.id().to_owned();
-    let place = execution.status_url().map(shown).unwrap_or_default();
+    let place = execution.status_url().map(display_url).unwrap_or_default();
     let status = execution.status().as_str();
     ConsumerError::new(Reason::GaveUp, format!("it was still {status} when the time was over"))
         .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": place}))

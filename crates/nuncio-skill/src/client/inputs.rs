@@ -1,4 +1,4 @@
-//! Inputs against what a descriptor asks for (§3.5.2).
+//! Checks inputs against a descriptor (§3.5.2).
 
 use nuncio_core::json::pointer;
 use nuncio_core::schema::{MAX_DEPTH, Schema, depth};
@@ -8,11 +8,10 @@ use super::error::plain;
 use crate::validate::{DocumentFault, type_name};
 use crate::wire::{ParameterDefinition, SkillDescriptor};
 
-/// Checks inputs: nothing missing, nothing unknown, each of its type and schema. What is not given and has a
-/// default is filled in.
+/// Checks inputs for missing and unknown names, types and schemas, and fills in defaults.
 ///
 /// # Errors
-/// Everything that is wrong with them; paths begin with `/inputs`.
+/// Returns all faults; their paths begin with `/inputs`.
 pub fn check(
     descriptor: &SkillDescriptor,
     inputs: &Map<String, Value>,
@@ -36,10 +35,7 @@ pub fn check(
     if faults.is_empty() { Ok(filled) } else { Err(faults) }
 }
 
-/// Reads an input that was written as text: as it is for a text, as JSON for everything else.
-///
-/// # Errors
-/// It is not what the parameter takes, or there is no such parameter.
+/// Parses an input given as text: unchanged for a string parameter, as JSON for any other type.
 pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Value, DocumentFault> {
     let Some(parameter) = descriptor.inputs.iter().find(|parameter| parameter.name == name) else {
         let names: Vec<&str> = descriptor.inputs.iter().map(|parameter| parameter.name.as_str()).collect();
@@ -65,7 +61,7 @@ fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<DocumentFault>
     if !is_of_type(value, kind) {
         return vec![fault(name, &format!("must be {kind}"), kind.into(), type_name(value).into())];
     }
-    // A schema we cannot use was a warning of the validator; the provider judges by it.
+    // A schema that cannot be compiled was reported as a warning; the provider checks the value.
     let schema = parameter.schema.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
     let Some(Err(faults)) = schema.map(|schema| schema.check(value)) else { return Vec::new() };
     let below = |one: nuncio_core::schema::SchemaViolation| {
@@ -112,32 +108,32 @@ mod tests {
         serde_json::from_value(document).unwrap()
     }
 
-    fn said(inputs: Value) -> Vec<String> {
+    fn fault_messages(inputs: Value) -> Vec<String> {
         let Value::Object(inputs) = inputs else { panic!("an object") };
         check(&descriptor(), &inputs).unwrap_err().iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn inputs_are_checked_all_at_once() {
-        let faults = said(json!({"days": 0, "place": {"lat": "x"}, "more/": 1}));
+    fn input_check_reports_all_faults_at_once() {
+        let faults = fault_messages(json!({"days": 0, "place": {"lat": "x"}, "more/": 1}));
         assert_eq!(faults.len(), 4, "{faults:?}");
         assert!(faults[0].starts_with("/inputs/city is required"), "{faults:?}");
         assert!(faults[1].starts_with("/inputs/days "), "{faults:?}");
         assert!(faults[2].starts_with("/inputs/place/lat "), "{faults:?}");
         assert!(faults[3].starts_with("/inputs/more~1 is not an input"), "{faults:?}");
-        assert!(said(json!({"city": 1}))[0].contains("must be string"));
-        assert!(said(json!({"city": "x", "days": 1.5}))[0].contains("must be integer"));
+        assert!(fault_messages(json!({"city": 1}))[0].contains("must be string"));
+        assert!(fault_messages(json!({"city": "x", "days": 1.5}))[0].contains("must be integer"));
     }
 
     #[test]
-    fn defaults_are_filled_in() {
+    fn missing_inputs_get_their_defaults() {
         let Value::Object(inputs) = json!({"city": "Rome", "odd": [1]}) else { panic!("an object") };
         let filled = check(&descriptor(), &inputs).unwrap();
         assert_eq!(Value::Object(filled), json!({"city": "Rome", "days": 7, "odd": [1]}));
     }
 
     #[test]
-    fn texts_are_read_by_the_parameters_type() {
+    fn text_input_is_parsed_by_parameter_type() {
         let descriptor = descriptor();
         let read = |name: &str, text: &str| typed(&descriptor, name, text).ok();
         assert_eq!(read("city", "7"), Some(json!("7")));

@@ -1,7 +1,7 @@
-//! OAuth 2.0 access tokens: fetched by a client, or allowed by a person in a browser.
+//! OAuth 2.0 access tokens: client credentials, or a login in a browser.
 //!
-//! A token is kept for one endpoint's origin, one token address and one client. A descriptor that names
-//! somebody else's token address therefore never gets a token that was made for them.
+//! A token is stored under endpoint origin, token URL and client id. A descriptor that names a foreign token URL
+//! therefore never receives a token that was issued for another endpoint.
 
 mod file;
 mod login;
@@ -20,51 +20,46 @@ pub use file::FileTokens;
 pub use login::Login;
 
 use super::credential::{Credential, Secret};
-use super::describe::Described;
+use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
-use super::target::Named;
+use super::target::TrustedHost;
 use crate::wire::OAuth2Config;
 
-/// Tokens that were given out.
+/// Tokens of one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tokens {
-    /// What is sent.
+pub struct OAuthTokens {
     pub access: Secret,
-    /// When it ends, if that was said.
+    /// Expiry of the access token, if the server reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// What gets the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Secret>,
-    /// The client they were given to.
     pub client_id: String,
-    /// The client's own secret, if it has one and a person logged in with it.
+    /// Client secret, stored only for a login with a confidential client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
 }
 
-/// Where tokens are kept.
 pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
-    /// What was kept under that key.
-    fn load(&self, key: &str) -> Option<Tokens>;
+    fn load(&self, key: &str) -> Option<OAuthTokens>;
 
-    /// Keeps tokens, or forgets what was kept.
+    /// Stores tokens, or deletes them if `tokens` is `None`.
     ///
     /// # Errors
-    /// They cannot be kept; the sentence says why. They can be used all the same.
-    fn save(&self, key: &str, tokens: Option<&Tokens>) -> Result<(), String>;
+    /// Returns the reason as a sentence. The caller may still use the tokens.
+    fn save(&self, key: &str, tokens: Option<&OAuthTokens>) -> Result<(), String>;
 }
 
-/// Tokens kept while the process lives.
+/// Tokens in memory.
 #[derive(Debug, Default)]
-pub struct MemoryTokens(Mutex<HashMap<String, Tokens>>);
+pub struct MemoryTokens(Mutex<HashMap<String, OAuthTokens>>);
 
 impl TokenStore for MemoryTokens {
-    fn load(&self, key: &str) -> Option<Tokens> {
+    fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    fn save(&self, key: &str, tokens: Option<&Tokens>) -> Result<(), String> {
+    fn save(&self, key: &str, tokens: Option<&OAuthTokens>) -> Result<(), String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match tokens {
             Some(tokens) => drop(kept.insert(key.to_owned(), tokens.clone())),
@@ -74,21 +69,21 @@ impl TokenStore for MemoryTokens {
     }
 }
 
-/// Where the access tokens of one invocation come from.
+/// Source of access tokens for one invocation.
 #[derive(Debug, Clone)]
 pub(super) struct TokenSource {
     token_url: Url,
-    /// The client, where it fetches tokens with its own credentials.
+    /// Id and secret, for client credentials.
     client: Option<(String, Secret)>,
     scope: String,
     resource: String,
     key: String,
-    named: Named,
+    named: TrustedHost,
 }
 
 impl TokenSource {
-    /// For a client with credentials of its own.
-    pub(super) fn client(described: &Described, credential: &Credential) -> Result<Self, ConsumerError> {
+    /// Source that uses client credentials.
+    pub(super) fn client(described: &ResolvedSkill, credential: &Credential) -> Result<Self, ConsumerError> {
         let Credential::Client { id, secret, scopes } = credential else {
             return Err(ConsumerError::new(Reason::CredentialUnfit, "a client's id and secret are needed"));
         };
@@ -99,8 +94,8 @@ impl TokenSource {
         Ok(source)
     }
 
-    /// For a person who logged in before, if anyone did.
-    pub(super) fn login(described: &Described, tokens: &dyn TokenStore) -> Result<Option<Self>, ConsumerError> {
+    /// Source that uses tokens of an earlier login; `None` without one.
+    pub(super) fn login(described: &ResolvedSkill, tokens: &dyn TokenStore) -> Result<Option<Self>, ConsumerError> {
         let source = Self::new(described, String::new())?.of_a_person();
         Ok(tokens.load(&source.key).map(|_| source))
     }
@@ -110,7 +105,7 @@ impl TokenSource {
         self
     }
 
-    fn new(described: &Described, scope: String) -> Result<Self, ConsumerError> {
+    fn new(described: &ResolvedSkill, scope: String) -> Result<Self, ConsumerError> {
         let token_url = absolute(&config(described)?.token_url)?;
         let resource = described.endpoint.origin().ascii_serialization();
         let key = format!("{resource} {token_url}");
@@ -118,7 +113,7 @@ impl TokenSource {
     }
 }
 
-fn config(described: &Described) -> Result<&OAuth2Config, ConsumerError> {
+fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, ConsumerError> {
     described.descriptor.auth.oauth2.as_ref().ok_or_else(|| {
         ConsumerError::new(Reason::CredentialUnfit, format!("{:?} takes no tokens", plain(&described.descriptor.id)))
     })
@@ -130,7 +125,7 @@ fn absolute(text: &str) -> Result<Url, ConsumerError> {
     })
 }
 
-/// The scopes to ask for: those that were said, else all there are.
+/// Space-separated scopes to request: the given ones, or all in the descriptor.
 fn scope(config: &OAuth2Config, said: &[String]) -> String {
     if said.is_empty() { config.scopes.keys().cloned().collect::<Vec<_>>().join(" ") } else { said.join(" ") }
 }

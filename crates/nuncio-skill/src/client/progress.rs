@@ -1,77 +1,50 @@
-//! What happens on the way, for whoever watches.
+//! Progress events of an invocation.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// Something that happened on the way to a result.
+/// Step of an invocation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Progress {
-    /// An index was read.
     Discovered {
-        /// Where.
         url: String,
-        /// How many skills it lists.
+        /// Number of listed skills.
         skills: usize,
     },
-    /// A descriptor was read and found valid.
+    /// A descriptor was fetched and is valid.
     Described {
-        /// Where.
         url: String,
-        /// Whose it is.
         skill_id: String,
-        /// The skill's version.
         version: String,
-        /// Where it is invoked.
+        /// URL the skill is invoked at.
         endpoint: String,
     },
-    /// Something to know that stops nothing.
-    Note {
-        /// What.
-        message: String,
-    },
-    /// A person must allow it in a browser.
-    Authorize {
-        /// Where.
-        url: String,
-    },
-    /// The endpoint was not reached; it is tried again.
-    Retrying {
-        /// How often it was tried.
-        attempt: u64,
-        /// How long we wait first.
-        delay_ms: u64,
-        /// What happened.
-        why: String,
-    },
-    /// The provider took it on.
-    Accepted {
-        /// The execution.
-        execution_id: String,
-    },
-    /// The skill is at work.
+    /// A warning that does not stop the invocation.
+    Note { message: String },
+    /// A person must authorize the client at `url`.
+    Authorize { url: String },
+    /// The endpoint could not be reached; the next attempt follows after `delay_ms`.
+    Retrying { attempt: u64, delay_ms: u64, why: String },
+    /// The provider accepted the invocation.
+    Accepted { execution_id: String },
     Running {
-        /// The execution.
         execution_id: String,
-        /// How often it was begun, when the provider says.
+        /// Number of attempts, if the provider reports it.
         #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<u64>,
     },
-    /// It ended well; the output has been checked.
-    Completed {
-        /// The execution.
-        execution_id: String,
-    },
+    /// The execution succeeded and its output was checked.
+    Completed { execution_id: String },
 }
 
-/// Whoever watches.
+/// Callback for progress events.
 #[derive(Clone)]
-pub struct Watcher(Arc<dyn Fn(&Progress) + Send + Sync>);
+pub struct ProgressCallback(Arc<dyn Fn(&Progress) + Send + Sync>);
 
-impl Watcher {
-    /// Tells this function.
+impl ProgressCallback {
     pub fn new(tell: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
@@ -85,14 +58,14 @@ impl Watcher {
     }
 }
 
-impl Default for Watcher {
-    /// Nobody.
+impl Default for ProgressCallback {
+    /// Ignores all events.
     fn default() -> Self {
         Self::new(|_| {})
     }
 }
 
-impl fmt::Debug for Watcher {
+impl fmt::Debug for ProgressCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Watcher")
     }

@@ -1,70 +1,63 @@
-//! Asking for an execution (§5.3).
+//! Submits an invocation (§5.3).
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::Incoming;
+use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::backoff::{Backoff, retry_after};
 use super::credential::{Auth, Credential};
-use super::describe::Described;
+use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain, refusal};
-use super::exchange::{Ask, valid};
+use super::exchange::{OutgoingRequest, valid};
 use super::execution::Execution;
-use super::target::Named;
+use super::target::TrustedHost;
 use super::{Consumer, Progress, inputs};
-use crate::validate::{Document as _, pretty};
+use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
 
-/// How long the address of a request may be; longer ones are refused on the way.
+/// Length limit of a request URL with inputs; many proxies refuse longer ones.
 const MAX_QUERY: usize = 8 * 1024;
-/// How long a provider is asked to hold back its first answer at most: until then nobody knows what to cancel.
+/// Upper bound of `Prefer: wait` on the first request. Until its response arrives there is no execution id to cancel.
 const FIRST_HOLD: Duration = Duration::from_secs(1);
-/// How long a provider may take beyond the time it was given, to say that the time is over.
+/// Extra time for the provider to report its own timeout.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One wish to have a skill done.
+/// Parameters of one skill invocation.
 #[derive(Debug, Clone, Default)]
-pub struct Call {
-    /// The inputs by name.
+pub struct SkillCall {
     pub inputs: Map<String, Value>,
-    /// What it is invoked with.
     pub credential: Credential,
-    /// The host the credential is meant for, when it is not the one that was named.
+    /// Host that the credential belongs to, if it is not the named one.
     pub credential_for: Option<String>,
-    /// The circumstances.
     pub context: InvocationContext,
-    /// Requests with the same key are one execution; a new key when nothing is said.
+    /// Requests with the same key are one execution; `None` generates a key.
     pub idempotency_key: Option<String>,
-    /// A W3C trace context to pass on.
+    /// W3C trace context to forward.
     pub traceparent: Option<String>,
-    /// Whether the provider is asked not to hold its answer back until the skill is done.
+    /// Whether to omit `Prefer: wait`, so that the provider answers before the skill is done.
     pub at_once: bool,
 }
 
-/// A request to an endpoint, sent as often as it takes.
+/// Request to an endpoint, which may be sent several times.
 struct Request<'a> {
     method: &'static str,
     url: Url,
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
     endpoint: &'a Url,
-    named: &'a Named,
+    named: &'a TrustedHost,
     auth: &'a Auth,
 }
 
 impl Consumer {
-    /// Asks for an execution. What cannot be reached is tried again, with growing pauses and the same
-    /// idempotency key, so that it is one execution however often it is asked for.
-    ///
-    /// # Errors
-    /// The inputs do not fit, the credential is missing or may not go there, or the provider did not take it
-    /// on.
-    pub async fn submit(&self, described: &Described, call: &Call) -> Result<Execution, ConsumerError> {
+    /// Submits an invocation. Network failures are retried with growing delays and the same idempotency key, so that
+    /// one execution results.
+    pub async fn submit(&self, described: &ResolvedSkill, call: &SkillCall) -> Result<Execution, ConsumerError> {
         let descriptor = &described.descriptor;
         let filled = inputs::check(descriptor, &call.inputs).map_err(|faults| bad_inputs(descriptor, &faults))?;
         let auth = self.auth(described, &call.credential, call.credential_for.as_deref())?;
@@ -72,13 +65,13 @@ impl Consumer {
         let key = key.unwrap_or_else(|| random_name(self.entropy.as_ref(), ""));
         let deadline = self.deadline(descriptor, &call.context);
         let request = self.request(described, call, filled, &key, &auth)?;
-        let read = |answer: Incoming| {
+        let read = |answer: FetchResponse| {
             let value = self.json::<InvocationResponse>(&request.url, &answer)?;
             let (response, _) = valid::<InvocationResponse>(&request.url, value)?;
             Ok((response, retry_after(&answer, self.clock.now())))
         };
         let answered = self.deliver(&request, descriptor, deadline).await.and_then(read);
-        let (response, retry_after) = answered.map_err(|error| told(error, &key))?;
+        let (response, retry_after) = answered.map_err(|error| with_retry_hint(error, &key))?;
         let mut execution = Execution::begin(described, auth, response, deadline)?;
         execution.retry_after = retry_after;
         self.watcher.tell(&Progress::Accepted { execution_id: execution.id().to_owned() });
@@ -93,13 +86,13 @@ impl Consumer {
 
     fn request<'a>(
         &self,
-        described: &'a Described,
-        call: &Call,
+        described: &'a ResolvedSkill,
+        call: &SkillCall,
         filled: Map<String, Value>,
         key: &str,
         auth: &'a Auth,
     ) -> Result<Request<'a>, ConsumerError> {
-        let Described { descriptor, endpoint, named, .. } = described;
+        let ResolvedSkill { descriptor, endpoint, named, .. } = described;
         let method = descriptor.endpoint.method;
         let mut url = endpoint.clone();
         let prefer = match call.at_once {
@@ -158,13 +151,13 @@ impl Consumer {
         Ok(Request { method: method.as_str(), url, headers, body, endpoint, named, auth })
     }
 
-    /// Sends a request until it arrives, or there have been tries enough.
+    /// Sends a request until a response arrives or the attempts are used up.
     async fn deliver(
         &self,
         request: &Request<'_>,
         descriptor: &SkillDescriptor,
         deadline: Option<Timestamp>,
-    ) -> Result<Incoming, ConsumerError> {
+    ) -> Result<FetchResponse, ConsumerError> {
         let (mut backoff, attempts) = Backoff::unreachable(descriptor.endpoint.retry.as_ref());
         let mut attempt = 1;
         loop {
@@ -194,15 +187,15 @@ impl Consumer {
         }
     }
 
-    fn judged(&self, request: &Request<'_>, answer: Incoming) -> Result<Incoming, ConsumerError> {
+    fn judged(&self, request: &Request<'_>, answer: FetchResponse) -> Result<FetchResponse, ConsumerError> {
         if (200..300).contains(&answer.status) {
             return Ok(answer);
         }
         Err(refusal(&request.url, answer.status, &answer.body, retry_after(&answer, self.clock.now())))
     }
 
-    /// Sends a request, once more with a new token where the old one is not taken.
-    async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<Incoming, ConsumerError> {
+    /// Sends a request; after a 401 once more with a new token.
+    async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<FetchResponse, ConsumerError> {
         let answer = self.send_once(request, deadline).await?;
         let Auth::Bearer(source) = request.auth else { return Ok(answer) };
         if answer.status != 401 {
@@ -212,12 +205,16 @@ impl Consumer {
         self.send_once(request, deadline).await
     }
 
-    async fn send_once(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<Incoming, ConsumerError> {
+    async fn send_once(
+        &self,
+        request: &Request<'_>,
+        deadline: Option<Timestamp>,
+    ) -> Result<FetchResponse, ConsumerError> {
         let Request { method, url, endpoint, named, auth, .. } = request;
         let mut headers = request.headers.clone();
         headers.extend(self.proof(auth, endpoint, method, url, request.body.as_deref().unwrap_or_default()).await?);
         let left = deadline.map(|deadline| self.clock.now().until(deadline));
-        self.ask(Ask {
+        self.ask(OutgoingRequest {
             method,
             url,
             named,
@@ -230,7 +227,7 @@ impl Consumer {
     }
 }
 
-/// The circumstances, where there is no body to say them in.
+/// Invocation context as headers, for requests without a body.
 fn context_headers(context: &InvocationContext) -> Vec<(String, String)> {
     let all = [
         ("x-skill-trace-id", context.trace_id.clone()),
@@ -240,7 +237,7 @@ fn context_headers(context: &InvocationContext) -> Vec<(String, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// The type of a request's body, which must be some JSON: we write no other.
+/// Content type of the request body; only JSON types are supported.
 fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
     let kind = descriptor.endpoint.content_type();
     if nuncio_core::json::is_json(kind) {
@@ -256,12 +253,13 @@ fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentF
     ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
 }
 
-/// What was not answered, or not so that it could be read, may have been taken on all the same.
-fn told(error: ConsumerError, key: &str) -> ConsumerError {
+/// Adds the idempotency key to errors after which the provider may have accepted the request all the same.
+fn with_retry_hint(error: ConsumerError, key: &str) -> ConsumerError {
     match error.reason {
         Reason::TooSlow | Reason::GaveUp | Reason::InvalidDocument => {
-            let advice =
-                format!("it may have been taken on; the same --idempotency-key {key} makes a retry no second one");
+            let advice = format!(
+                "the provider may have accepted it; retry with --idempotency-key {key} so that it does not run twice"
+            );
             error.advice(advice)
         }
         Reason::Unreachable => error.advice("check that the provider is up, and try again later"),
@@ -269,8 +267,8 @@ fn told(error: ConsumerError, key: &str) -> ConsumerError {
     }
 }
 
-impl Call {
-    /// A call with these inputs and nothing else.
+impl SkillCall {
+    /// Call with these inputs and default options.
     #[must_use]
     pub fn with(inputs: Map<String, Value>) -> Self {
         Self { inputs, ..Self::default() }

@@ -1,4 +1,4 @@
-//! What is asked for, and whom its asker named.
+//! Targets of an invocation as a user writes them.
 
 use std::fmt;
 
@@ -9,30 +9,25 @@ use super::error::{ConsumerError, Reason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(super) use nuncio_core::address::authority;
-pub(super) use nuncio_engine::ports::fetch::Named;
+pub(super) use nuncio_engine::ports::fetch::TrustedHost;
 
-/// What a user or an operator wrote.
+/// Target as written by a user or in an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// The address of a descriptor.
+pub enum SkillTarget {
+    /// URL of a descriptor.
     Descriptor(Url),
-    /// A skill of a host.
+    /// Skill of a host.
     Skill {
-        /// Its id.
         id: String,
-        /// The host, as the address of its root.
+        /// Root URL of the host.
         host: Url,
     },
-    /// A host.
     Host(Url),
 }
 
-impl Target {
-    /// Reads a descriptor's address, `SKILL-ID@HOST`, or a host. A host without a scheme is asked by
-    /// `https:`, and this machine by `http:`.
-    ///
-    /// # Errors
-    /// It is none of these.
+impl SkillTarget {
+    /// Parses a descriptor URL, `SKILL-ID@HOST`, or a host. A host without a scheme means `https:`, except that
+    /// localhost means `http:`.
     pub fn parse(text: &str) -> Result<Self, ConsumerError> {
         let wrong = |why: &str| {
             ConsumerError::new(Reason::BadTarget, format!("{:?} is no skill and no host: {why}", plain(text)))
@@ -57,7 +52,7 @@ impl Target {
         Ok(Self::Descriptor(url))
     }
 
-    /// The host it is on.
+    /// Root URL of the target's host.
     #[must_use]
     pub fn host(&self) -> Url {
         match self {
@@ -66,12 +61,12 @@ impl Target {
         }
     }
 
-    pub(super) fn named(&self) -> Named {
-        Named::by(&self.host())
+    pub(super) fn named(&self) -> TrustedHost {
+        TrustedHost::by(&self.host())
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for SkillTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Descriptor(url) | Self::Host(url) => write!(f, "{url}"),
@@ -87,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_what_people_write() {
+    fn target_parses_url_skill_at_host_and_host() {
         for (text, target) in [
             ("hotel/find@example.com", "hotel/find@example.com"),
             ("com.example.x-v1@localhost:7400", "com.example.x-v1@localhost:7400"),
@@ -96,17 +91,17 @@ mod tests {
             ("https://example.com/skills/a.json", "https://example.com/skills/a.json"),
             ("example.com/skills/a.json?v=2", "https://example.com/skills/a.json?v=2"),
         ] {
-            assert_eq!(Target::parse(text).unwrap().to_string(), target);
+            assert_eq!(SkillTarget::parse(text).unwrap().to_string(), target);
         }
         for bad in ["", "@example.com", "a b@example.com", "a@", "a@b@", "a@example.com/x", "ftp://x", "did:key:z"] {
-            assert_eq!(Target::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
+            assert_eq!(SkillTarget::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
         }
     }
 
     #[test]
-    fn only_the_named_host_is_trusted_and_never_more_weakly() {
+    fn only_named_host_is_trusted_and_scheme_is_not_downgraded() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let named = Target::parse("example.com").unwrap().named();
+        let named = SkillTarget::parse("example.com").unwrap().named();
         for (text, trust) in [
             ("https://example.com/x", Trust::Configured),
             ("https://example.com:8443/x", Trust::Configured),
@@ -117,7 +112,7 @@ mod tests {
             assert_eq!(named.trust(&url(text)), trust, "{text}");
         }
         assert!(named.covers(&url("https://api.example.com")) && !named.covers(&url("https://badexample.com")));
-        let here = Target::parse("localhost:7400").unwrap().named();
+        let here = SkillTarget::parse("localhost:7400").unwrap().named();
         assert_eq!(here.trust(&url("http://127.0.0.1:9/")), Trust::Configured);
         assert_eq!(here.trust(&url("http://10.0.0.1/")), Trust::Stranger);
     }

@@ -1,68 +1,68 @@
-//! One document of a followed domain: asked for only if it has changed, and believed only if it is valid.
+//! Fetches one document of a followed domain with a conditional request and validates it.
 
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 use nuncio_core::{address, json};
 use nuncio_engine::follow::Domain;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock, Fetch};
 use url::{Host, Url};
 
-use crate::client::{plain, retry_after, shown};
-use crate::validate::{Document, DocumentFault, compatibility, declared_protocol, parse_value};
+use crate::client::{display_url, plain, retry_after};
+use crate::validate::{DocumentFault, WireDocument, compatibility, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
-/// How long one request and its answer may take.
+/// Timeout of one request and its response.
 const EXCHANGE: Duration = Duration::from_secs(30);
-/// How many requests of a visit follow each other at once; after them there is a pause before each.
+/// Number of requests of a visit without a pause; after that a pause precedes each request.
 const AT_ONCE: u32 = 20;
-/// That pause.
+/// Pause between requests.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What is larger is checked where it holds up nobody.
+/// Documents above this size, in bytes, are parsed on a blocking thread.
 const QUICK: usize = 64 * 1024;
 
-/// Why a document was not had.
+/// Failure to fetch a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct FetchFailure {
     pub(super) why: String,
-    pub(super) kind: TroubleKind,
-    /// How long the host wants to be left alone.
+    pub(super) kind: FetchFailureKind,
+    /// `Retry-After` of the host.
     pub(super) retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TroubleKind {
-    /// The host says that it is not there.
+pub(super) enum FetchFailureKind {
+    /// The host answered 404 or 410.
     Gone,
-    /// It cannot be had now.
+    /// The document cannot be fetched at present.
     Unreachable,
-    /// It was had, and is not what it must be.
+    /// The document was fetched and is invalid.
     Unusable,
 }
 
-impl Trouble {
+impl FetchFailure {
     pub(super) fn unusable(why: impl Into<String>) -> Self {
-        Self { why: why.into(), kind: TroubleKind::Unusable, retry_after: None }
+        Self { why: why.into(), kind: FetchFailureKind::Unusable, retry_after: None }
     }
 }
 
-/// A document, or that ours is good.
+/// Fetched document, or the confirmation that the stored copy is current.
 #[derive(Debug)]
-pub(super) enum Got<T> {
+pub(super) enum ConditionalFetch<T> {
     Same,
-    New { document: T, etag: Option<String>, answer: Incoming },
+    New { document: T, etag: Option<String>, answer: FetchResponse },
 }
 
-/// Reads documents of one domain, one after the other.
-pub(super) struct Reader<'a> {
+/// Fetches documents of one domain sequentially.
+pub(super) struct DomainReader<'a> {
     pub(super) domain: Domain,
     pub(super) fetch: &'a dyn Fetch,
     pub(super) clock: &'a dyn Clock,
     requests: u32,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DomainReader<'a> {
     pub(super) fn new(domain: Domain, fetch: &'a dyn Fetch, clock: &'a dyn Clock) -> Self {
         Self { domain, fetch, clock, requests: 0 }
     }
@@ -71,21 +71,24 @@ impl<'a> Reader<'a> {
         self.clock.now()
     }
 
-    /// Fetches a document, unless it is still the one of that tag.
-    pub(super) async fn read<T: Document + Send + 'static>(
+    /// Fetches a document unless it still has the given `ETag`.
+    pub(super) async fn read<T: WireDocument + Send + 'static>(
         &mut self,
         url: &Url,
         etag: Option<&str>,
-    ) -> Result<Got<T>, Trouble> {
+    ) -> Result<ConditionalFetch<T>, FetchFailure> {
         let answer = self.get(url, etag, T::KIND.max_bytes()).await?;
         match answer.status {
             200 => {}
-            304 if etag.is_some() => return Ok(Got::Same),
+            304 if etag.is_some() => return Ok(ConditionalFetch::Same),
             status => return Err(self.refusal(url, status, &answer)),
         }
         if !json::is_json(answer.header("content-type").unwrap_or_default()) {
             let kind = plain(answer.header("content-type").unwrap_or("no type"));
-            return Err(Trouble::unusable(format!("{} is of type {kind}, not application/json", shown(url))));
+            return Err(FetchFailure::unusable(format!(
+                "{} is of type {kind}, not application/json",
+                display_url(url)
+            )));
         }
         let document = match answer.body.len() {
             ..=QUICK => parse(&answer.body),
@@ -96,16 +99,16 @@ impl<'a> Reader<'a> {
             }
         };
         let document = document.map_err(|what| {
-            Trouble::unusable(format!("{} is no valid {}: {}", shown(url), T::KIND.name(), plain(&what)))
+            FetchFailure::unusable(format!("{} is no valid {}: {}", display_url(url), T::KIND.name(), plain(&what)))
         })?;
         let etag = answer.header("etag").filter(|etag| is_tag(etag)).map(str::to_owned);
-        Ok(Got::New { document, etag, answer })
+        Ok(ConditionalFetch::New { document, etag, answer })
     }
 
-    async fn get(&mut self, url: &Url, etag: Option<&str>, max_bytes: usize) -> Result<Incoming, Trouble> {
+    async fn get(&mut self, url: &Url, etag: Option<&str>, max_bytes: usize) -> Result<FetchResponse, FetchFailure> {
         let Some(trust) = trust(&self.domain, url) else {
-            let why = format!("{} is neither on {} nor below it", shown(url), self.domain);
-            return Err(Trouble::unusable(why));
+            let why = format!("{} is neither on {} nor below it", display_url(url), self.domain);
+            return Err(FetchFailure::unusable(why));
         };
         self.requests += 1;
         if self.requests > AT_ONCE {
@@ -114,37 +117,37 @@ impl<'a> Reader<'a> {
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         headers.extend(etag.map(|etag| ("if-none-match".to_owned(), etag.to_owned())));
         let request =
-            Outgoing { method: "GET", url: url.clone(), headers, body: None, trust, timeout: EXCHANGE, max_bytes };
-        let late = FetchError::TooSlow { url: shown(url), limit: EXCHANGE };
+            FetchRequest { method: "GET", url: url.clone(), headers, body: None, trust, timeout: EXCHANGE, max_bytes };
+        let late = FetchError::TooSlow { url: display_url(url), limit: EXCHANGE };
         let answer = tokio::select! {
             answer = self.fetch.fetch(request) => answer,
             () = self.clock.sleep_until(self.now().after(EXCHANGE)) => Err(late),
         };
         answer.map_err(|error| {
             let kind = match error {
-                FetchError::TooLarge { .. } => TroubleKind::Unusable,
-                _ => TroubleKind::Unreachable,
+                FetchError::TooLarge { .. } => FetchFailureKind::Unusable,
+                _ => FetchFailureKind::Unreachable,
             };
-            Trouble { why: plain(&error.to_string()), kind, retry_after: None }
+            FetchFailure { why: plain(&error.to_string()), kind, retry_after: None }
         })
     }
 
-    fn refusal(&self, url: &Url, status: u16, answer: &Incoming) -> Trouble {
+    fn refusal(&self, url: &Url, status: u16, answer: &FetchResponse) -> FetchFailure {
         let said = match status {
             300..400 => "; redirects are not followed",
             _ => "",
         };
         let kind = match status {
-            404 | 410 => TroubleKind::Gone,
-            _ => TroubleKind::Unreachable,
+            404 | 410 => FetchFailureKind::Gone,
+            _ => FetchFailureKind::Unreachable,
         };
         let retry_after = retry_after(answer, self.now());
-        Trouble { why: format!("{} answered {status}{said}", shown(url)), kind, retry_after }
+        FetchFailure { why: format!("{} answered {status}{said}", display_url(url)), kind, retry_after }
     }
 }
 
-/// Reads a document of a version we know, or says what is wrong with it.
-fn parse<T: Document>(body: &[u8]) -> Result<T, String> {
+/// Parses a document of a supported version, or describes what is wrong with it.
+fn parse<T: WireDocument>(body: &[u8]) -> Result<T, String> {
     let told = |faults: &[DocumentFault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let value = json::read(body, T::KIND.max_bytes()).map_err(|why| told(&DocumentFault::unreadable(&why)))?;
     if let Some(version) = declared_protocol(&value) {
@@ -153,8 +156,8 @@ fn parse<T: Document>(body: &[u8]) -> Result<T, String> {
     parse_value(value).map_err(|report| told(&report.errors))
 }
 
-/// How far an address is trusted that an index of that domain may name; not at all on other hosts, so that
-/// an index cannot send us anywhere. This machine has many names, and its ports are told apart.
+/// Trust level for a URL that an index of that domain names. Other hosts get none, so that an index cannot make the
+/// crawler connect elsewhere. Loopback names count as one host, and their ports are distinguished.
 fn trust(domain: &Domain, url: &Url) -> Option<Trust> {
     let same_port = domain.url().port_or_known_default() == url.port_or_known_default();
     if domain.is_local() {
@@ -169,7 +172,7 @@ fn trust(domain: &Domain, url: &Url) -> Option<Trust> {
     below.then_some(Trust::Stranger)
 }
 
-/// Whether a tag can be sent back.
+/// Whether an `ETag` can be sent in `If-None-Match`.
 fn is_tag(etag: &str) -> bool {
     (1..=256).contains(&etag.len()) && etag.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_leads_nowhere_but_to_its_own_host_and_below() {
+    fn crawler_trusts_only_followed_host_and_its_subdomains() {
         let trust = |domain: &str, url: &str| trust(&Domain::parse(domain).unwrap(), &url.parse().unwrap());
         for url in ["https://example.com/x", "https://example.com:8443/x", "https://api.example.com/x"] {
             assert_eq!(trust("example.com", url), Some(Trust::Stranger), "{url}");
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tags_that_can_be_sent_back_are_kept() {
+    fn malformed_etag_is_not_stored() {
         assert!(is_tag("\"a\"") && is_tag("W/\"a\""));
         assert!(!is_tag("") && !is_tag("a b") && !is_tag("é") && !is_tag(&"a".repeat(257)));
     }

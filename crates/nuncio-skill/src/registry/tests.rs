@@ -22,8 +22,8 @@ fn skill(id: &str, kind: CapabilityType, name: &str, tags: &[&str]) -> ListedSki
     ListedSkill::new(entry, provider, tags.iter().map(|tag| (*tag).to_owned()).collect())
 }
 
-fn shelf(skills: Vec<ListedSkill>) -> Shelf {
-    Shelf::new(skills, NOW)
+fn host_skills(skills: Vec<ListedSkill>) -> HostSkills {
+    HostSkills::new(skills, NOW)
 }
 
 fn catalogue() -> Catalogue {
@@ -32,17 +32,17 @@ fn catalogue() -> Catalogue {
         skill("hotel/search", CapabilityType::Knowledge, "Find rooms", &["travel", "hotel"]),
         skill("hotel/book", CapabilityType::Task, "预订房间", &["travel"]),
     ];
-    catalogue.put("https://hotel.example:8443", shelf(there));
+    catalogue.put("https://hotel.example:8443", host_skills(there));
     catalogue
 }
 
 fn find(catalogue: &Catalogue, own: Vec<ListedSkill>, query: &[(&str, &str)]) -> Vec<String> {
-    let found = catalogue.find(HERE, shelf(own), &Wanted::read(query.iter().copied()).unwrap());
+    let found = catalogue.find(HERE, host_skills(own), &RegistryQuery::read(query.iter().copied()).unwrap());
     found.skills.into_iter().map(|skill| skill.entry.id).collect()
 }
 
 #[test]
-fn a_skill_is_found_by_all_it_says() {
+fn skill_is_found_by_every_searchable_field() {
     let catalogue = catalogue();
     let own = || vec![skill("echo", CapabilityType::Api, "Echo", &[])];
     let find = |query: &[(&str, &str)]| find(&catalogue, own(), query);
@@ -72,7 +72,7 @@ fn a_skill_is_found_by_all_it_says() {
 }
 
 #[test]
-fn a_wrong_parameter_is_named() {
+fn invalid_parameter_is_named_in_error() {
     let long = "x".repeat(501);
     let many = [("tag", "a"); 21];
     for (query, says) in [
@@ -83,14 +83,14 @@ fn a_wrong_parameter_is_named() {
         (&[("q", &long)], "`q` has at most 500 bytes"),
         (&many, "`tag` may be there at most 20 times"),
     ] {
-        assert_eq!(Wanted::read(query.iter().copied()).unwrap_err(), says);
+        assert_eq!(RegistryQuery::read(query.iter().copied()).unwrap_err(), says);
     }
 }
 
 #[test]
-fn what_is_written_is_the_entry_and_where_it_was_seen_and_nothing_of_a_strangers_own() {
-    let wanted = Wanted::read([("tag", "hotel")]).unwrap();
-    let found = catalogue().find(HERE, shelf(Vec::new()), &wanted);
+fn search_result_serialises_entry_without_unknown_fields() {
+    let query = RegistryQuery::read([("tag", "hotel")]).unwrap();
+    let found = catalogue().find(HERE, host_skills(Vec::new()), &query);
     let expected = json!({"skills": [{
         "id": "hotel/search", "name": "Find rooms", "capability_type": "knowledge",
         "description": "What Find rooms does", "descriptor_url": "https://a.example/skills/hotel/search.json",
@@ -101,9 +101,9 @@ fn what_is_written_is_the_entry_and_where_it_was_seen_and_nothing_of_a_strangers
 }
 
 #[test]
-fn this_host_speaks_for_itself() {
+fn own_skills_override_crawled_copies_of_this_host() {
     let catalogue = catalogue();
-    catalogue.put(HERE, shelf(vec![skill("old", CapabilityType::Api, "Old", &[])]));
+    catalogue.put(HERE, host_skills(vec![skill("old", CapabilityType::Api, "Old", &[])]));
     let own = vec![skill("new", CapabilityType::Api, "New", &[])];
     assert_eq!(find(&catalogue, own, &[("type", "api")]), ["new"]);
     catalogue.remove("https://hotel.example:8443");
@@ -111,9 +111,9 @@ fn this_host_speaks_for_itself() {
 }
 
 proptest! {
-    /// Pages of any size join to the whole, each id once, and the filters by type divide it.
+    /// Concatenated pages of any size equal the whole result without duplicates, and the filters by type partition it.
     #[test]
-    fn pages_join_and_types_divide(
+    fn pages_concatenate_and_type_filters_partition(
         hosts in prop::collection::btree_map("[a-c]{1,2}", prop::collection::btree_map("[a-z ]{1,3}", 0..4_usize, 0..8), 0..4),
         limit in 1..5_usize,
     ) {
@@ -123,7 +123,7 @@ proptest! {
             let origin = format!("https://{host}.example");
             all.extend(skills.keys().map(|id| (origin.clone(), id.clone())));
             let listed = skills.iter().map(|(id, kind)| skill(id, CapabilityType::ALL[*kind], "n", &[])).collect();
-            catalogue.put(&origin, shelf(listed));
+            catalogue.put(&origin, host_skills(listed));
         }
         all.sort();
         let pages = |kind: Option<CapabilityType>| {
@@ -132,7 +132,7 @@ proptest! {
                 let mut query = vec![("limit", limit.as_str())];
                 query.extend(kind.map(|kind| ("type", kind.as_str())));
                 query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-                let found = catalogue.find(HERE, shelf(Vec::new()), &Wanted::read(query).unwrap());
+                let found = catalogue.find(HERE, host_skills(Vec::new()), &RegistryQuery::read(query).unwrap());
                 seen.extend(found.skills.into_iter().map(|skill| (skill.origin, skill.entry.id)));
                 match found.next_cursor {
                     Some(next) => cursor = Some(next),

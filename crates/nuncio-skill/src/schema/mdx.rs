@@ -1,9 +1,9 @@
-//! `schema.mdx`: the reference for people.
+//! Generates `schema.mdx`, the human-readable reference.
 
 use std::fmt::Write as _;
 
-use super::model::{Definition, Rule, Shape};
-use super::{CATALOGUE, Published, Words, ts};
+use super::model::{Definition, FieldRule, Shape};
+use super::{CATALOGUE, EnumDefinition, PublishedDefinition, ts};
 
 const HEAD: &str = "\
 ---
@@ -15,33 +15,32 @@ The same definitions as `schema.json` (JSON Schema 2020-12) and `schema.ts` (Typ
 required field; it may have fields that are not listed here, and readers keep them.
 ";
 
-/// The file's text.
 #[must_use]
 pub fn text() -> String {
     let mut out = HEAD.to_owned();
     for (place, one) in CATALOGUE.iter().enumerate() {
         let root = if place == 0 { " This is the root of the schema." } else { "" };
         match one {
-            Published::Object(definition, rules) => object(&mut out, definition, rules, root),
-            Published::Words(words) => list(&mut out, words),
+            PublishedDefinition::Object(definition, rules) => object(&mut out, definition, rules, root),
+            PublishedDefinition::Enum(words) => list(&mut out, words),
         }
     }
     out
 }
 
-fn object(out: &mut String, definition: &Definition, rules: &[Rule], root: &str) {
+fn object(out: &mut String, definition: &Definition, rules: &[FieldRule], root: &str) {
     let _ = write!(out, "\n## {}\n\n{}{root}\n\n", definition.name, definition.doc);
     out.push_str("| field | type | required | description |\n|---|---|---|---|\n");
     rows(out, definition, "");
     if !rules.is_empty() {
         out.push('\n');
         for rule in rules {
-            let _ = writeln!(out, "- {}", ts::said(rule));
+            let _ = writeln!(out, "- {}", ts::rule_text(rule));
         }
     }
 }
 
-/// A row a field; the fields of a nested object follow it, each with its path.
+/// Writes one table row per field; fields of nested objects follow with their path.
 fn rows(out: &mut String, definition: &Definition, above: &str) {
     for field in &definition.fields {
         let required = if field.required { "yes" } else { "no" };
@@ -61,9 +60,9 @@ fn rows(out: &mut String, definition: &Definition, above: &str) {
 fn type_cell(shape: &Shape) -> String {
     match shape {
         Shape::Nested(_) => "`object`".to_owned(),
-        Shape::Named(name) => link(name, ""),
+        Shape::Reference(name) => link(name, ""),
         Shape::List(item) => match &**item {
-            Shape::Named(name) => link(name, "[]"),
+            Shape::Reference(name) => link(name, "[]"),
             Shape::Nested(_) => "`object[]`".to_owned(),
             _ => format!("`{}`", ts::type_of(shape, "")),
         },
@@ -75,7 +74,7 @@ fn link(name: &str, suffix: &str) -> String {
     format!("[`{name}{suffix}`](#{})", name.to_lowercase())
 }
 
-fn list(out: &mut String, words: &Words) {
+fn list(out: &mut String, words: &EnumDefinition) {
     let _ = write!(out, "\n## {}\n\n{}\n\n| value | description |\n|---|---|\n", words.name, words.doc);
     for (word, doc) in &words.words {
         let _ = writeln!(out, "| `\"{word}\"` | {doc} |");

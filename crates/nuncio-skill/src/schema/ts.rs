@@ -1,38 +1,37 @@
-//! `schema.ts`: TypeScript.
+//! Generates `schema.ts` (TypeScript).
 
 use std::fmt::Write as _;
 
-use super::model::{Definition, Rule, Shape};
-use super::{CATALOGUE, Published, Words};
+use super::model::{Definition, FieldRule, Shape};
+use super::{CATALOGUE, EnumDefinition, PublishedDefinition};
 
 const HEAD: &str = "\
 // Skill Sharing Protocol 1.0. Written from the same source as schema.json and equal to it in meaning.
 // Objects are open: a document may have fields that are not listed here.
 ";
 
-/// The file's text.
 #[must_use]
 pub fn text() -> String {
     let mut out = HEAD.to_owned();
     for one in CATALOGUE.iter() {
         out.push('\n');
         match one {
-            Published::Object(definition, rules) => interface(&mut out, definition, rules),
-            Published::Words(words) => union(&mut out, words),
+            PublishedDefinition::Object(definition, rules) => interface(&mut out, definition, rules),
+            PublishedDefinition::Enum(words) => union(&mut out, words),
         }
     }
     out
 }
 
-fn interface(out: &mut String, definition: &Definition, rules: &[Rule]) {
+fn interface(out: &mut String, definition: &Definition, rules: &[FieldRule]) {
     let mut lines = vec![definition.doc.clone()];
-    lines.extend(rules.iter().map(said));
+    lines.extend(rules.iter().map(rule_text));
     comment(out, "", &lines);
     let _ = writeln!(out, "export interface {} {}", definition.name, body(definition, ""));
 }
 
-/// A rule in words, since an interface cannot say it.
-pub(super) fn said(rule: &Rule) -> String {
+/// Text of a rule for a comment, since an interface cannot express it.
+pub(super) fn rule_text(rule: &FieldRule) -> String {
     let quoted = |names: &[&str]| {
         let names: Vec<_> = names.iter().map(|name| format!("`{}`", name.replace('/', "."))).collect();
         match names.as_slice() {
@@ -51,7 +50,7 @@ pub(super) fn said(rule: &Rule) -> String {
     format!("When `{}` is {when}, {}.", rule.field, wants.join(" and "))
 }
 
-fn union(out: &mut String, words: &Words) {
+fn union(out: &mut String, words: &EnumDefinition) {
     let mut lines = vec![words.doc.to_owned()];
     lines.extend(words.words.iter().map(|(word, doc)| format!("- `\"{word}\"`: {doc}")));
     comment(out, "", &lines);
@@ -72,20 +71,20 @@ fn body(definition: &Definition, indent: &str) -> String {
     out
 }
 
-/// A shape as a TypeScript type; what it takes to write nested ones begins with `indent`.
+/// TypeScript type of a shape; `indent` prefixes the lines of nested types.
 pub(super) fn type_of(shape: &Shape, indent: &str) -> String {
     match shape {
         Shape::Text => "string".to_owned(),
         Shape::Number => "number".to_owned(),
         Shape::Boolean => "boolean".to_owned(),
-        Shape::Words(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | "),
+        Shape::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | "),
         Shape::List(item) => match &**item {
-            Shape::Words(_) => format!("({})[]", type_of(item, indent)),
+            Shape::Enum(_) => format!("({})[]", type_of(item, indent)),
             _ => format!("{}[]", type_of(item, indent)),
         },
         Shape::Record(item) => format!("Record<string, {}>", type_of(item, indent)),
         Shape::Unknown => "unknown".to_owned(),
-        Shape::Named(name) => (*name).to_owned(),
+        Shape::Reference(name) => (*name).to_owned(),
         Shape::Nested(definition) => body(definition, indent),
     }
 }

@@ -7,30 +7,31 @@ use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
 use nuncio_core::agent::CapabilityType;
 use nuncio_engine::{Caller, EngineError, Identity};
-use nuncio_http::Caching;
+use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
-use super::{Checked, SkillError, Skills, caller, not_found};
+use super::{RequestCheck, SkillError, Skills, caller, not_found};
 
-/// How many skills one page has at most, and without a wish for less.
+/// Default and maximum page size.
 const PAGE: usize = 10_000;
 
-/// What another answer could depend on.
+/// Headers that the response depends on.
 const VARY: &str = "authorization, x-api-key";
 
 /// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
 pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
     let (head, _) = request.into_parts();
-    let asked = Asked::read(head.uri.query().unwrap_or_default())?;
-    let caller = skills.seeker(&head).await;
+    let asked = IndexQuery::read(head.uri.query().unwrap_or_default())?;
+    let caller = skills.discovery_caller(&head).await;
     let visible =
         (caller.is_some() && skills.engine.has_private_skills()).then(|| skills.engine.skills(caller.as_ref()));
-    // Only for those who see more than everyone: to others nothing says that there is more.
+    // Only callers who see more than the public index get other documents; for others nothing shows that there is
+    // more.
     let visible = visible.filter(|skills| skills.iter().any(|offered| offered.is_hidden()));
     let page = match (visible, asked.limit, &asked.cursor) {
         (None, None, None) => skills.public_index(asked.kind, PAGE),
         (visible, limit, cursor) => {
-            let caching = if visible.is_some() { Caching::Private } else { Caching::Public };
+            let caching = if visible.is_some() { CachePolicy::Private } else { CachePolicy::Public };
             let visible = visible.unwrap_or_else(|| skills.engine.skills(None));
             skills.page(&visible, asked.kind, cursor.as_deref(), limit.unwrap_or(PAGE), caching)
         }
@@ -48,7 +49,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
 /// `GET /skills/{id}.json`
 pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> Result<Response, SkillError> {
     let (head, _) = request.into_parts();
-    let caller = skills.seeker(&head).await;
+    let caller = skills.discovery_caller(&head).await;
     let offered = skills.engine.skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(SkillError::method("GET, HEAD"));
@@ -57,29 +58,29 @@ pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> R
 }
 
 impl Skills {
-    /// The caller who looks for skills, by a key, a token or a signature. These documents are public, so wrong
-    /// credentials show as much as none.
-    async fn seeker(&self, head: &Parts) -> Option<Caller> {
+    /// Caller of a discovery request, by a key, a token or a signature. The documents are public, so invalid
+    /// credentials count as none.
+    async fn discovery_caller(&self, head: &Parts) -> Option<Caller> {
         let known = caller(&head.headers, head.extensions.get::<Identity>(), &self.engine);
         if let Ok(Some(known)) = known {
             return Some(known);
         }
         match self.custom.check(head, b"").await {
-            Checked::Known(signer) => Some(signer),
-            Checked::Absent | Checked::Invalid(_) => None,
+            RequestCheck::Known(signer) => Some(signer),
+            RequestCheck::Absent | RequestCheck::Invalid(_) => None,
         }
     }
 }
 
-/// What an index is asked for.
-struct Asked {
+/// Query of an index request.
+struct IndexQuery {
     kind: Option<CapabilityType>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-impl Asked {
-    /// Reads the query. What we do not know is ignored.
+impl IndexQuery {
+    /// Parses the query; unknown parameters are ignored.
     fn read(query: &str) -> Result<Self, EngineError> {
         let mut asked = Self { kind: None, limit: None, cursor: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -104,7 +105,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Where the next page is.
+    /// URL of the next page.
     fn next(&self, cursor: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(kind) = self.kind {

@@ -1,4 +1,4 @@
-//! How far an execution is, what came of it, and stopping it.
+//! Status, result and cancellation of executions.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ use nuncio_http::{Preference, preference};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Named, SkillError, Skills, caller, json_response, nobody};
+use super::{SkillError, Skills, WildcardPath, anonymous, caller, json_response};
 use crate::error;
 use crate::wire::{ExecutionError, ExecutionStatus};
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// How long a request may wait for an execution at most.
+/// Upper bound of `Prefer: wait`.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// `GET /executions/{id}`
 pub(super) async fn status(
     State(skills): State<Skills>,
-    Named(id): Named,
+    WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> Result<Response, SkillError> {
     let (execution, waited) = read(&skills, &id, &request).await?;
     Ok(answer(&skills, StatusCode::OK, &execution, waited))
 }
 
-/// `GET /executions/{id}/result`: the same; before it is over it says where its state is.
+/// `GET /executions/{id}/result`: as the status; before the end it also has the status URL in `Location`.
 pub(super) async fn result(
     State(skills): State<Skills>,
-    Named(id): Named,
+    WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> Result<Response, SkillError> {
     let (execution, waited) = read(&skills, &id, &request).await?;
@@ -50,7 +50,7 @@ pub(super) async fn result(
 /// `DELETE /executions/{id}` and `POST /executions/{id}/cancel`
 pub(super) async fn cancel(
     State(skills): State<Skills>,
-    Named(id): Named,
+    WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> Result<Response, SkillError> {
     let caller = reader(&skills, &request).await?;
@@ -71,7 +71,7 @@ async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, 
     Ok((execution.map_err(|error| missing(id, error))?, wait))
 }
 
-/// Whoever may read: the one who asked for it, known by whatever the skill takes.
+/// Caller who may read the execution, identified by any scheme that skills accept.
 async fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
     let identity = request.extensions.get::<Identity>();
     if let Some(known) = caller(&request.headers, identity, &skills.engine)? {
@@ -81,9 +81,9 @@ async fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> 
         return Ok(known);
     }
     match skills.custom.check(request, b"").await {
-        super::Checked::Known(known) => Ok(known),
-        super::Checked::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
-        super::Checked::Absent => Ok(nobody(identity)),
+        super::RequestCheck::Known(known) => Ok(known),
+        super::RequestCheck::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
+        super::RequestCheck::Absent => Ok(anonymous(identity)),
     }
 }
 
@@ -94,7 +94,7 @@ fn missing(id: &str, error: EngineError) -> SkillError {
     }
 }
 
-/// How long the client is ready to wait, within reason.
+/// `Prefer: wait`, limited to [`MAX_WAIT`].
 pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     match preference(headers) {
         Preference::Wait(span) => Some(span.min(MAX_WAIT)),
@@ -102,9 +102,9 @@ pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// An execution as the protocol shows it.
+/// Response with an execution.
 pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution, waited: Option<Duration>) -> Response {
-    let mut response = json_response(status, Shown::from(execution).json());
+    let mut response = json_response(status, ExecutionBody::from(execution).json());
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     if let Some(waited) = waited
@@ -127,9 +127,9 @@ fn locate(skills: &Skills, execution: &Execution, headers: &mut HeaderMap) {
     }
 }
 
-/// An execution as the protocol shows it: a [`crate::wire::InvocationResponse`], written without a copy of what it says.
+/// Serialises an execution as [`crate::wire::InvocationResponse`] without copying its contents.
 #[derive(Serialize)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ExecutionBody<'a> {
     execution_id: &'a str,
     status: ExecutionStatus,
     skill_id: &'a str,
@@ -137,13 +137,13 @@ pub(crate) struct Shown<'a> {
     output: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ExecutionError>,
-    timestamps: Moments,
+    timestamps: ExecutionTimes,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct Moments {
+struct ExecutionTimes {
     created_at: Timestamp,
     updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ struct Moments {
     expires_at: Option<Timestamp>,
 }
 
-impl<'a> From<&'a Execution> for Shown<'a> {
+impl<'a> From<&'a Execution> for ExecutionBody<'a> {
     fn from(execution: &'a Execution) -> Self {
         let (status, output) = match &execution.state {
             Phase::Accepted => (ExecutionStatus::Accepted, None),
@@ -167,7 +167,7 @@ impl<'a> From<&'a Execution> for Shown<'a> {
             skill_id: execution.order.skill.as_str(),
             output,
             error: error::of_execution(execution),
-            timestamps: Moments {
+            timestamps: ExecutionTimes {
                 created_at: execution.order.created_at,
                 updated_at: execution.updated_at,
                 completed_at: execution.completed_at(),
@@ -178,10 +178,10 @@ impl<'a> From<&'a Execution> for Shown<'a> {
     }
 }
 
-impl Shown<'_> {
-    /// The answer's body.
+impl ExecutionBody<'_> {
+    /// Response body.
     pub(crate) fn json(&self) -> Vec<u8> {
-        // Most fit, and are not moved while they grow.
+        // Most bodies fit, which avoids reallocation.
         let mut body = Vec::with_capacity(512);
         serde_json::to_writer(&mut body, self).map(|()| body).unwrap_or_default()
     }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_the_document_it_is() {
+    fn execution_body_equals_wire_type() {
         let failure = |code| ExecutionFailure { code, message: "no".to_owned() };
         for (state, attempt) in [
             (Phase::Accepted, 0),
@@ -219,7 +219,7 @@ mod tests {
             (Phase::TimedOut { failure: failure(Code::ToolTimeout) }, 0),
         ] {
             let execution = execution(state, attempt);
-            let body = Shown::from(&execution).json();
+            let body = ExecutionBody::from(&execution).json();
             let document: InvocationResponse = serde_json::from_slice(&body).unwrap();
             assert_eq!(String::from_utf8(serde_json::to_vec(&document).unwrap()), String::from_utf8(body));
             assert_eq!(document.attempt(), (attempt > 0).then_some(u64::from(attempt)));

@@ -1,4 +1,4 @@
-//! Errors as answers.
+//! Error responses.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -6,16 +6,16 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::EngineError;
-use nuncio_engine::invoke::Full;
+use nuncio_engine::invoke::QueueLimitReached;
 use serde_json::json;
 
 use super::json_response;
 use crate::error;
 use crate::project::{OAuthEndpoints, signature_version};
-use crate::validate::Report;
+use crate::validate::ValidationReport;
 use crate::wire::{ErrorCode, ErrorResponse};
 
-/// An error on its way out.
+/// Error response of a handler.
 #[derive(Debug)]
 pub(super) struct SkillError {
     status: u16,
@@ -47,8 +47,8 @@ impl SkillError {
         Self::new(404, body.with_details(json!({"execution_id": id, "reason": Code::ExecutionNotFound})))
     }
 
-    /// What is wrong with a request, all of it.
-    pub(super) fn invalid(report: &Report) -> Self {
+    /// Response with all faults of a request.
+    pub(super) fn invalid(report: &ValidationReport) -> Self {
         let message = match report.errors.as_slice() {
             [one] => format!("Invalid request: {one}"),
             several => format!("Invalid request: {} faults, see details", several.len()),
@@ -59,7 +59,7 @@ impl SkillError {
         Self::new(400, body.with_details(json!({"reason": reason, "violations": report.errors})))
     }
 
-    /// The method is not one the skill takes.
+    /// Method that the skill does not support.
     pub(super) fn method(allowed: &str) -> Self {
         let message = format!("this address takes {allowed}");
         let body = ErrorResponse::new(ErrorCode::ValidationError, message);
@@ -73,7 +73,7 @@ impl SkillError {
         Self::new(414, body.with_details(json!({"reason": Code::BadRequest})))
     }
 
-    /// The skill wants to know who calls, in its own way.
+    /// Error 401 with the skill's authentication scheme.
     pub(super) fn auth_required(
         skill: &Skill,
         oauth: Option<&OAuthEndpoints>,
@@ -116,7 +116,7 @@ impl SkillError {
         error
     }
 
-    /// The caller is known and may not.
+    /// Error 403: the caller is known but lacks a scope.
     pub(super) fn forbidden(required: &[ScopeId], granted: &[ScopeId], by_token: bool) -> Self {
         let message = "Insufficient permissions to invoke this skill";
         let details = json!({"required_scopes": required, "granted_scopes": granted});
@@ -129,12 +129,12 @@ impl SkillError {
         error
     }
 
-    /// There is no room for one more.
-    pub(super) fn full(full: Full) -> Self {
+    /// The execution queue is full.
+    pub(super) fn full(full: QueueLimitReached) -> Self {
         let (of, message) = match full {
-            Full::Caller => ("caller", "you have too many executions that are not over; wait for some"),
-            Full::Skill => ("skill", "this skill has too many executions that are not over"),
-            Full::Server => ("server", "this server has too many executions that are not over"),
+            QueueLimitReached::Caller => ("caller", "you have too many executions that are not over; wait for some"),
+            QueueLimitReached::Skill => ("skill", "this skill has too many executions that are not over"),
+            QueueLimitReached::Server => ("server", "this server has too many executions that are not over"),
         };
         let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, message);
         let body = body
@@ -143,7 +143,7 @@ impl SkillError {
         Self::new(429, body).with_retry_after()
     }
 
-    /// What the body advises, for those who read headers.
+    /// Copies the retry advice of the body to `Retry-After`.
     fn with_retry_after(mut self) -> Self {
         if let Some(retry) = &self.body.error.retry {
             let seconds = retry.suggested_delay_ms.as_u64().div_ceil(1000);
@@ -167,7 +167,7 @@ impl IntoResponse for SkillError {
     }
 }
 
-/// The answer to a request that is refused before its route.
+/// Error response for a request that was refused before its handler.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
     SkillError::from(error.clone()).into_response()

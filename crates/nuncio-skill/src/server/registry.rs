@@ -1,4 +1,4 @@
-//! The registry: skills of this host and of those it follows (§4.2).
+//! Registry: skills of this host and of followed hosts (§4.2).
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,29 +8,28 @@ use http::header;
 use nuncio_core::Code;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_http::{Asked, Caching, Document, next_link};
+use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 
 use super::{SkillError, Skills};
-use crate::registry::{Catalogue, ListedProvider, ListedSkill, Shelf, Wanted};
+use crate::registry::{Catalogue, HostSkills, ListedProvider, ListedSkill, RegistryQuery};
 
-/// Where it is.
 const PATH: &str = "/registry/skills";
 
-/// A wrong key is refused, whatever else is answered to everyone alike.
+/// The response does not depend on the caller, but an invalid key is refused.
 const VARY: &str = "authorization, x-api-key";
 
-/// This host's own skills are seen all the time; the answer stays the same for so long, in milliseconds.
+/// Own skills count as seen now, rounded to this interval in milliseconds, so that the response is stable.
 const MINUTE: i64 = 60_000;
 
-/// What the registry knows.
+/// State of the registry.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     pub(super) catalogue: Arc<Catalogue>,
-    own: RwLock<Option<(u64, Shelf)>>,
+    own: RwLock<Option<(u64, HostSkills)>>,
 }
 
 impl Registry {
-    /// With what is known of other hosts.
+    /// Creates a registry with the catalogue of other hosts.
     pub(super) fn new(catalogue: Arc<Catalogue>) -> Self {
         Self { catalogue, own: RwLock::default() }
     }
@@ -38,11 +37,11 @@ impl Registry {
 
 /// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
 pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
-    let asked = Asked::of(request.uri());
-    let wanted = Wanted::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
-    let found = skills.registry.catalogue.find(&skills.host.base, skills.own_shelf(), &wanted);
+    let asked = QueryParameters::of(request.uri());
+    let query = RegistryQuery::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
+    let found = skills.registry.catalogue.find(&skills.host.base, skills.own_skills(), &query);
     let body = serde_json::to_vec(&found).unwrap_or_default();
-    let mut response = Document::json(body, Caching::Public).answer(request.headers(), VARY);
+    let mut response = CacheableDocument::json(body, CachePolicy::Public).answer(request.headers(), VARY);
     if let Some(next) = &found.next_cursor {
         let address = asked.at(&format!("{}{PATH}", skills.host.base), Some(next));
         response.headers_mut().extend(next_link(&address).map(|link| (header::LINK, link)));
@@ -51,15 +50,16 @@ pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Re
 }
 
 impl Skills {
-    /// What this host offers to everyone; made once for each change of the agents.
-    fn own_shelf(&self) -> Shelf {
+    /// Public skills of this host, collected once per change of the agents.
+    fn own_skills(&self) -> HostSkills {
         let now = self.engine.now().as_millis();
         let this_minute = Timestamp::from_millis(now - now.rem_euclid(MINUTE));
-        // Read before the skills: a change in between makes the copy old, never wrong for long.
+        // The edition is read before the skills: a change in between makes the cached copy outdated, which the next
+        // request corrects.
         let edition = self.engine.agents_edition();
         let kept = self.registry.own.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, shelf)) = kept.as_ref().filter(|(made_for, _)| *made_for == edition) {
-            return shelf.seen(this_minute);
+        if let Some((_, host_skills)) = kept.as_ref().filter(|(made_for, _)| *made_for == edition) {
+            return host_skills.seen(this_minute);
         }
         drop(kept);
         let listed = self.engine.skills(None).into_iter().map(|offered| {
@@ -67,8 +67,8 @@ impl Skills {
             let provider = ListedProvider { name: provider.name, url: provider.url };
             ListedSkill::new(self.host.entry(offered.skill()), provider, offered.skill().tags.clone())
         });
-        let shelf = Shelf::new(listed.collect(), this_minute);
-        *self.registry.own.write().unwrap_or_else(PoisonError::into_inner) = Some((edition, shelf.clone()));
-        shelf
+        let host_skills = HostSkills::new(listed.collect(), this_minute);
+        *self.registry.own.write().unwrap_or_else(PoisonError::into_inner) = Some((edition, host_skills.clone()));
+        host_skills
     }
 }

@@ -1,4 +1,5 @@
-//! What the seed says beyond the schema, and what no one can have meant. The table is in [`super`].
+//! Checks beyond the schema: rules of the specification (errors) and probable mistakes (warnings). The table is in
+//! [`super`].
 
 mod parameter;
 mod text;
@@ -10,11 +11,11 @@ use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use super::Kind;
-use super::shown::{shown, type_name};
+use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
 use crate::wire::{EXECUTION_ID, InvocationContext};
 
-/// Adds what is wrong beyond the schema. What has the wrong shape was told already and is passed over.
+/// Adds faults beyond the schema. Values of the wrong type are skipped, because the schema check reports them.
 pub(super) fn lint(kind: Kind, document: &Value, errors: &mut Vec<DocumentFault>, warnings: &mut Vec<DocumentFault>) {
     let mut lint = Lint { document, errors, warnings };
     match kind {
@@ -69,7 +70,7 @@ impl<'a> Lint<'a> {
 
     fn request(&mut self) {
         self.filled(&["/skill_id"]);
-        // Everything else is about the context, which most requests leave out.
+        // All other checks concern the context, which most requests omit.
         if self.at("/context").is_none() {
             return;
         }
@@ -138,13 +139,13 @@ impl<'a> Lint<'a> {
     }
 
     fn error(&mut self, path: &str, message: impl Into<String>, expected: impl Into<Value>) {
-        let actual = self.at(path).map_or(Value::Null, shown);
+        let actual = self.at(path).map_or(Value::Null, actual_value);
         self.errors.push(DocumentFault::new(path, message, expected, actual));
     }
 
     fn warning(&mut self, path: &str, message: impl Into<String>, expected: impl Into<Value>) {
         if self.warnings.len() <= MAX_FAULTS {
-            let actual = self.at(path).map_or(Value::Null, shown);
+            let actual = self.at(path).map_or(Value::Null, actual_value);
             self.warnings.push(DocumentFault::new(path, message, expected, actual));
         }
     }
@@ -191,7 +192,7 @@ impl<'a> Lint<'a> {
         }
     }
 
-    /// Each is a time, and none before the one listed before it.
+    /// Checks that each value is a timestamp and that the timestamps do not decrease.
     fn times(&mut self, paths: &[&str]) {
         let mut last: Option<(&str, Timestamp)> = None;
         for path in paths {

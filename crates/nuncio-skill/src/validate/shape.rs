@@ -1,17 +1,17 @@
-//! Holds a document against the definitions and tells every fault in the words of the seed's sample
-//! (§8.3.1). Finds a fault exactly when `schema.json` refuses the document; stops at a bound.
+//! Checks a document against the definitions and words every fault as in §8.3.1. It finds a fault exactly when
+//! `schema.json` rejects the document, and stops at [`super::MAX_FAULTS`].
 
 use nuncio_core::json::JsonPointer;
 use serde_json::{Map, Value};
 
 use super::Kind;
-use super::shown::{shown, type_name};
+use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
-use crate::schema::model::{Definition, Rule, Shape};
-use crate::schema::{Published, Words, published};
+use crate::schema::model::{Definition, FieldRule, Shape};
+use crate::schema::{EnumDefinition, PublishedDefinition, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
-/// Fields beyond the schema that we write ourselves: no reason to warn.
+/// Extension fields that this implementation writes; they cause no warning.
 const EXTENSIONS: &[(&str, &[&str])] = &[
     ("InvocationContext", &[InvocationContext::IDEMPOTENCY_KEY, InvocationContext::CALLBACK_URL]),
     ("InvocationResponse", &[InvocationResponse::ATTEMPT]),
@@ -19,36 +19,38 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
     ("Timestamps", &[Timestamps::EXPIRES_AT]),
 ];
 
-/// What is said of a field that is not there.
+/// Reported as the actual value of an absent field.
 pub(super) const MISSING: &str = "missing";
 
-/// The errors and the warnings.
-pub(super) fn walk(kind: Kind, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
-    let mut walk = Walk { errors: Vec::new(), warnings: Vec::new() };
+/// Returns errors and warnings.
+pub(super) fn check_shape(kind: Kind, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
+    let mut checker = ShapeChecker { errors: Vec::new(), warnings: Vec::new() };
     let shape = match kind {
         Kind::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
-        _ => Shape::Named(kind.name()),
+        _ => Shape::Reference(kind.name()),
     };
-    walk.value(document, &shape, JsonPointer::Root);
-    (walk.errors, walk.warnings)
+    checker.value(document, &shape, JsonPointer::Root);
+    (checker.errors, checker.warnings)
 }
 
-struct Walk {
+struct ShapeChecker {
     errors: Vec<DocumentFault>,
     warnings: Vec<DocumentFault>,
 }
 
-impl Walk {
+impl ShapeChecker {
     fn value(&mut self, value: &Value, shape: &Shape, place: JsonPointer<'_>) {
         match (resolve(shape), value) {
-            (Resolved::Object(definition, rules), Value::Object(map)) => self.object(map, definition, rules, place),
-            (Resolved::Words(words), value) => {
+            (ResolvedShape::Object(definition, rules), Value::Object(map)) => {
+                self.object(map, definition, rules, place)
+            }
+            (ResolvedShape::Enum(words), value) => {
                 if !value.as_str().is_some_and(|word| words.has(word)) {
                     let message = "must be equal to one of the allowed values";
-                    self.errors.push(DocumentFault::new(place.pointer(), message, words.all(), shown(value)));
+                    self.errors.push(DocumentFault::new(place.pointer(), message, words.all(), actual_value(value)));
                 }
             }
-            (Resolved::List(item), Value::Array(items)) => {
+            (ResolvedShape::List(item), Value::Array(items)) => {
                 for (number, value) in items.iter().enumerate() {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -56,7 +58,7 @@ impl Walk {
                     self.value(value, item, JsonPointer::Item(&place, number));
                 }
             }
-            (Resolved::Record(item), Value::Object(map)) if *item != Shape::Unknown => {
+            (ResolvedShape::Record(item), Value::Object(map)) if *item != Shape::Unknown => {
                 for (name, value) in map {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -73,7 +75,13 @@ impl Walk {
         }
     }
 
-    fn object(&mut self, map: &Map<String, Value>, definition: &Definition, rules: &[Rule], place: JsonPointer<'_>) {
+    fn object(
+        &mut self,
+        map: &Map<String, Value>,
+        definition: &Definition,
+        rules: &[FieldRule],
+        place: JsonPointer<'_>,
+    ) {
         for field in &definition.fields {
             let inside = JsonPointer::Field(&place, field.name);
             match map.get(field.name) {
@@ -95,12 +103,12 @@ impl Walk {
                 JsonPointer::Field(&place, name).pointer(),
                 message,
                 known,
-                shown(&name.as_str().into()),
+                actual_value(&name.as_str().into()),
             ));
         }
     }
 
-    fn rule(&mut self, map: &Map<String, Value>, definition: &Definition, rule: &Rule, place: JsonPointer<'_>) {
+    fn rule(&mut self, map: &Map<String, Value>, definition: &Definition, rule: &FieldRule, place: JsonPointer<'_>) {
         let Some(word) = map.get(rule.field).and_then(Value::as_str).filter(|word| rule.is.contains(word)) else {
             return;
         };
@@ -125,7 +133,7 @@ impl Walk {
 
     fn missing(&mut self, name: &str, shape: &Shape, when: &str, place: JsonPointer<'_>) {
         let expected = match resolve(shape) {
-            Resolved::Words(words) => words.all().into(),
+            ResolvedShape::Enum(words) => words.all().into(),
             other => other.type_name().unwrap_or("any value").into(),
         };
         self.errors.push(DocumentFault {
@@ -142,23 +150,23 @@ fn is_known(definition: &Definition, name: &str) -> bool {
         || EXTENSIONS.iter().any(|(of, names)| *of == definition.name && names.contains(&name))
 }
 
-/// A shape with published names looked up.
-enum Resolved<'a> {
+/// Shape with published names resolved.
+enum ResolvedShape<'a> {
     Scalar(&'static str),
-    Words(List<'a>),
+    Enum(EnumValues<'a>),
     List(&'a Shape),
     Record(&'a Shape),
-    Object(&'a Definition, &'a [Rule]),
+    Object(&'a Definition, &'a [FieldRule]),
     Unknown,
 }
 
-/// A closed list of words.
-enum List<'a> {
+/// Closed list of string values.
+enum EnumValues<'a> {
     Plain(&'a [&'static str]),
-    Published(&'a Words),
+    Published(&'a EnumDefinition),
 }
 
-impl List<'_> {
+impl EnumValues<'_> {
     fn has(&self, word: &str) -> bool {
         match self {
             Self::Plain(words) => words.contains(&word),
@@ -174,31 +182,31 @@ impl List<'_> {
     }
 }
 
-impl Resolved<'_> {
+impl ResolvedShape<'_> {
     fn type_name(&self) -> Option<&'static str> {
         match self {
             Self::Scalar(name) => Some(name),
             Self::List(_) => Some("array"),
             Self::Record(_) | Self::Object(..) => Some("object"),
-            Self::Words(_) | Self::Unknown => None,
+            Self::Enum(_) | Self::Unknown => None,
         }
     }
 }
 
-fn resolve(shape: &Shape) -> Resolved<'_> {
+fn resolve(shape: &Shape) -> ResolvedShape<'_> {
     match shape {
-        Shape::Text => Resolved::Scalar("string"),
-        Shape::Number => Resolved::Scalar("number"),
-        Shape::Boolean => Resolved::Scalar("boolean"),
-        Shape::Words(words) => Resolved::Words(List::Plain(words)),
-        Shape::List(item) => Resolved::List(item),
-        Shape::Record(item) => Resolved::Record(item),
-        Shape::Unknown => Resolved::Unknown,
-        Shape::Nested(definition) => Resolved::Object(definition, &[]),
-        Shape::Named(name) => match published(name) {
-            Some(Published::Object(definition, rules)) => Resolved::Object(definition, rules),
-            Some(Published::Words(words)) => Resolved::Words(List::Published(words)),
-            None => Resolved::Unknown,
+        Shape::Text => ResolvedShape::Scalar("string"),
+        Shape::Number => ResolvedShape::Scalar("number"),
+        Shape::Boolean => ResolvedShape::Scalar("boolean"),
+        Shape::Enum(words) => ResolvedShape::Enum(EnumValues::Plain(words)),
+        Shape::List(item) => ResolvedShape::List(item),
+        Shape::Record(item) => ResolvedShape::Record(item),
+        Shape::Unknown => ResolvedShape::Unknown,
+        Shape::Nested(definition) => ResolvedShape::Object(definition, &[]),
+        Shape::Reference(name) => match published(name) {
+            Some(PublishedDefinition::Object(definition, rules)) => ResolvedShape::Object(definition, rules),
+            Some(PublishedDefinition::Enum(words)) => ResolvedShape::Enum(EnumValues::Published(words)),
+            None => ResolvedShape::Unknown,
         },
     }
 }

@@ -1,33 +1,33 @@
-//! Which descriptors a consumer can read (§6.3, §6.4).
+//! Version compatibility of descriptors (§6.3, §6.4).
 
 use serde_json::{Value, json};
 
 use crate::wire::{ErrorCode, ErrorResponse, SkillVersion};
 
-/// Whether a consumer of one protocol version can read a descriptor of another, by the seed's rule: a higher
-/// MAJOR is incompatible, an equal or lower one is compatible; MINOR and PATCH do not matter.
+/// Checks whether a consumer can read a descriptor of another protocol version. A higher MAJOR is incompatible; MINOR
+/// and PATCH do not matter (§6.3).
 ///
 /// # Errors
-/// It cannot; the skill must not be invoked.
+/// The skill must not be invoked.
 pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), Incompatible> {
     VersionRule::Seed.check(descriptor, consumer)
 }
 
-/// How versions are compared.
+/// Comparison rule for protocol versions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionRule {
-    /// As the seed says: every MAJOR up to the consumer's own.
+    /// Accepts every MAJOR up to the consumer's own, as §6.3 says.
     #[default]
     Seed,
-    /// Stricter: the consumer's own MAJOR alone.
+    /// Accepts only the consumer's own MAJOR.
     SameMajor,
 }
 
 impl VersionRule {
-    /// Whether a consumer of one protocol version can read a descriptor of another.
+    /// Checks whether a consumer can read a descriptor of another protocol version.
     ///
     /// # Errors
-    /// It cannot; the skill must not be invoked.
+    /// The skill must not be invoked.
     pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), Incompatible> {
         let compatible = match self {
             Self::Seed => descriptor.major <= consumer.major,
@@ -36,7 +36,7 @@ impl VersionRule {
         if compatible { Ok(()) } else { Err(Incompatible { descriptor, consumer, rule: self, upgrade_url: None }) }
     }
 
-    /// The versions a consumer can read, as a range.
+    /// Range of versions that a consumer can read.
     #[must_use]
     pub fn range(self, consumer: SkillVersion) -> String {
         let lowest = match self {
@@ -50,22 +50,19 @@ impl VersionRule {
     }
 }
 
-/// A descriptor follows a version of the protocol that the consumer cannot read.
+/// Error: the descriptor follows a protocol version that the consumer cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol version {descriptor} is not compatible with consumer version {consumer}")]
 pub struct Incompatible {
-    /// The version the descriptor follows.
     pub descriptor: SkillVersion,
-    /// The version the consumer speaks.
     pub consumer: SkillVersion,
-    /// How they were compared.
     pub rule: VersionRule,
-    /// Where the descriptor's version is explained, when it says.
+    /// `changelog_url` of the descriptor's protocol version.
     pub upgrade_url: Option<String>,
 }
 
 impl Incompatible {
-    /// The details of the error (§8.3.7), with what the protocol's other document asks for beside them.
+    /// Details of the error (§8.3.7), with the supported range of the consumer (§6.4).
     #[must_use]
     pub fn details(&self) -> Value {
         let mut details = json!({
@@ -80,14 +77,14 @@ impl Incompatible {
         details
     }
 
-    /// The error to answer with: `VERSION_INCOMPATIBLE`.
+    /// Error body with `VERSION_INCOMPATIBLE`.
     #[must_use]
     pub fn to_error(&self) -> ErrorResponse {
         ErrorResponse::new(ErrorCode::VersionIncompatible, self.to_string()).with_details(self.details())
     }
 }
 
-/// The protocol version a document says it follows, even when it is not valid: a newer one may well not be.
+/// Declared protocol version, read even from an invalid document, because a newer version may not validate.
 #[must_use]
 pub fn declared_protocol(document: &Value) -> Option<SkillVersion> {
     SkillVersion::parse(document.pointer("/protocol/version")?.as_str()?)

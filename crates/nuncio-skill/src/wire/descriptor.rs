@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::words::method;
+use super::enums::method;
 use super::{
     AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, Quantity, SkillMethod, SkillVersion, document, present,
 };
@@ -97,26 +97,25 @@ document! {
 }
 
 impl InvocationEndpoint {
-    /// The type of a request's body.
     #[must_use]
     pub fn content_type(&self) -> &str {
         self.content_type.as_deref().unwrap_or("application/json")
     }
 
-    /// Where that execution's status is, when the endpoint says.
+    /// Status URL of an execution, if the endpoint declares one.
     #[must_use]
     pub fn status_of(&self, execution: &str) -> Option<String> {
         self.status_url.as_deref().map(|template| fill(template, execution))
     }
 
-    /// Where that execution's result is, when the endpoint says.
+    /// Result URL of an execution, if the endpoint declares one.
     #[must_use]
     pub fn result_of(&self, execution: &str) -> Option<String> {
         self.result_url.as_deref().map(|template| fill(template, execution))
     }
 }
 
-/// Puts an id into a template, every time it is asked for; at the end of its path when it is not.
+/// Replaces every placeholder of a template with the id; appends the id to the path if there is no placeholder.
 fn fill(template: &str, execution: &str) -> String {
     let id = percent_encode(execution);
     if template.contains(EXECUTION_ID) {
@@ -126,8 +125,8 @@ fn fill(template: &str, execution: &str) -> String {
     format!("{}/{id}{rest}", path.trim_end_matches('/'))
 }
 
-/// A text as one segment of a path: everything but unreserved characters escaped. An id of dots alone
-/// would be a step in the path, so its dots are escaped too.
+/// Percent-encodes a text as one path segment. Dots are encoded if the id consists of dots only, because `..` would
+/// change the path.
 fn percent_encode(text: &str) -> String {
     let dots_alone = text.bytes().all(|byte| byte == b'.');
     let mut out = String::with_capacity(text.len());
@@ -222,7 +221,7 @@ document! {
 }
 
 impl CustomAuth {
-    /// Ours: which signature it is, for programs. The protocol has nothing but words for people.
+    /// Extension: machine-readable name of the signature scheme. The protocol itself has only instructions for people.
     pub const SCHEME: &str = "scheme";
 }
 
@@ -231,7 +230,7 @@ mod tests {
     use super::fill;
 
     #[test]
-    fn ids_are_put_into_templates_as_one_segment() {
+    fn execution_id_is_inserted_into_template_as_one_segment() {
         for (template, id, url) in [
             ("https://a.example/s/{execution_id}", "e-1", "https://a.example/s/e-1"),
             ("https://a.example/{execution_id}/{execution_id}?x={y}", "e", "https://a.example/e/e?x={y}"),

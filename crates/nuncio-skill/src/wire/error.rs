@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Quantity, document, present};
-use crate::schema::model::{Described, Shape};
+use crate::schema::model::{HasShape, Shape};
 
 document! {
     /// What every error answer looks like.
@@ -40,35 +40,33 @@ document! {
 }
 
 impl RetryAdvice {
-    /// Advice of these two numbers.
+    /// Retry advice from plain numbers.
     #[must_use]
     pub fn new(suggested_delay_ms: u64, max_attempts: u64) -> Self {
         Self { suggested_delay_ms: suggested_delay_ms.into(), max_attempts: max_attempts.into(), extra: Map::new() }
     }
 }
 
-/// The seven codes (§8.1).
+/// Error codes of the protocol (§8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
-    /// A document or a request is not as it must be.
+    /// A document or request is invalid.
     ValidationError,
-    /// No credentials, or none that are valid.
+    /// Credentials are missing or invalid.
     AuthRequired,
-    /// Valid credentials that do not allow it.
+    /// The credentials are valid but do not allow the call.
     PermissionDenied,
-    /// No such skill, descriptor or execution.
+    /// The skill, descriptor or execution does not exist.
     SkillNotFound,
-    /// It took too long.
     InvocationTimeout,
-    /// The endpoint could not be reached.
     EndpointUnreachable,
-    /// The descriptor follows a version the consumer cannot read.
+    /// The descriptor follows a version that the consumer cannot read.
     VersionIncompatible,
 }
 
 impl ErrorCode {
-    /// Every code, in the seed's order.
+    /// All codes in the order of §8.1.
     pub const ALL: [Self; 7] = [
         Self::ValidationError,
         Self::AuthRequired,
@@ -79,7 +77,6 @@ impl ErrorCode {
         Self::VersionIncompatible,
     ];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,7 +90,7 @@ impl ErrorCode {
         }
     }
 
-    /// The HTTP statuses it comes with, the usual one first.
+    /// HTTP statuses used with the code, the default one first.
     #[must_use]
     pub const fn statuses(self) -> &'static [u16] {
         match self {
@@ -108,36 +105,33 @@ impl ErrorCode {
     }
 }
 
-impl Described for ErrorCode {
+impl HasShape for ErrorCode {
     fn shape() -> Shape {
-        Shape::Words(Self::ALL.iter().map(|code| code.as_str()).collect())
+        Shape::Enum(Self::ALL.iter().map(|code| code.as_str()).collect())
     }
 }
 
 impl ErrorResponse {
-    /// An error of that code, saying that.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let error = ErrorBody { code, message: message.into(), details: None, retry: None, extra: Map::new() };
         Self { error, extra: Map::new() }
     }
 
-    /// With more about it.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.error.details = Some(details);
         self
     }
 
-    /// With advice on trying again.
     #[must_use]
     pub fn with_retry(mut self, suggested_delay_ms: u64, max_attempts: u64) -> Self {
         self.error.retry = Some(RetryAdvice::new(suggested_delay_ms, max_attempts));
         self
     }
 
-    /// Reads another provider's error with good will: older names for codes and details, and advice with a
-    /// number missing. None when it is no error of this protocol at all.
+    /// Parses an error of another provider leniently: accepts older names of codes and fields, and incomplete retry
+    /// advice. Returns `None` if it is not an error of this protocol.
     #[must_use]
     pub fn tolerate(mut document: Value) -> Option<Self> {
         let error = document.get_mut("error")?.as_object_mut()?;
@@ -164,7 +158,7 @@ impl ErrorResponse {
     }
 }
 
-/// A violation in the older form, in ours.
+/// Converts a violation from its older form.
 fn violation(old: Value) -> Value {
     let Value::Object(mut old) = old else { return old };
     let field = old.remove("field").and_then(|field| field.as_str().map(str::to_owned)).unwrap_or_default();
@@ -181,14 +175,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_written_as_the_seed_writes_it() {
+    fn error_codes_serialise_as_in_the_specification() {
         for code in ErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }
 
     #[test]
-    fn other_peoples_errors_are_read_with_good_will() {
+    fn older_error_forms_are_accepted() {
         let read = |body: Value| ErrorResponse::tolerate(json!({ "error": body }));
         let old = read(json!({"code": "EXECUTION_TIMEOUT", "message": "m", "retry": {"max_attempts": 2}})).unwrap();
         assert_eq!(old.error.code, ErrorCode::InvocationTimeout);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ExecutionStatus, Priority, Quantity, RetryAdvice, document, present};
-use crate::schema::model::{Described, Shape};
+use crate::schema::model::{HasShape, Shape};
 
 document! {
     /// Asks for one execution of a skill.
@@ -35,19 +35,19 @@ document! {
 }
 
 impl InvocationRequest {
-    /// Takes the credentials out, so that what is left may be kept.
+    /// Removes the credentials, so that the rest may be stored.
     pub fn take_credentials(&mut self) -> Option<Credentials> {
         self.caller.credentials.take()
     }
 }
 
-/// What proves who a caller is. Written to documents, never to logs.
+/// Credentials of a caller. `Debug` does not print them.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Credentials(pub Map<String, Value>);
 
 impl Credentials {
-    /// The text of that name.
+    /// String value of that key.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
@@ -60,7 +60,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl Described for Credentials {
+impl HasShape for Credentials {
     fn shape() -> Shape {
         Map::shape()
     }
@@ -79,29 +79,25 @@ document! {
 }
 
 impl InvocationContext {
-    /// Our extension: requests with the same key are one execution.
+    /// Extension: requests with the same key are one execution.
     pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
-    /// Our extension: where the outcome is sent.
+    /// Extension: URL that the outcome is posted to.
     pub const CALLBACK_URL: &str = "callback_url";
 
-    /// The key by which requests are one execution.
     #[must_use]
     pub fn idempotency_key(&self) -> Option<&str> {
         self.extra.get(Self::IDEMPOTENCY_KEY)?.as_str()
     }
 
-    /// Where the outcome is to be sent.
     #[must_use]
     pub fn callback_url(&self) -> Option<&str> {
         self.extra.get(Self::CALLBACK_URL)?.as_str()
     }
 
-    /// Sets the key by which requests are one execution.
     pub fn set_idempotency_key(&mut self, key: impl Into<String>) {
         self.extra.insert(Self::IDEMPOTENCY_KEY.to_owned(), Value::String(key.into()));
     }
 
-    /// Sets where the outcome is to be sent.
     pub fn set_callback_url(&mut self, url: impl Into<String>) {
         self.extra.insert(Self::CALLBACK_URL.to_owned(), Value::String(url.into()));
     }
@@ -133,10 +129,10 @@ document! {
 }
 
 impl InvocationResponse {
-    /// Our extension: how often the execution was begun.
+    /// Extension: number of attempts.
     pub const ATTEMPT: &str = "attempt";
 
-    /// How often the execution was begun, when the provider says.
+    /// Number of attempts, if the provider reports it.
     #[must_use]
     pub fn attempt(&self) -> Option<u64> {
         self.extra.get(Self::ATTEMPT)?.as_u64()
@@ -171,10 +167,10 @@ document! {
 }
 
 impl Timestamps {
-    /// Our extension: until when the result is kept.
+    /// Extension: time until which the result is stored.
     pub const EXPIRES_AT: &str = "expires_at";
 
-    /// Until when the result is kept, when the provider says.
+    /// Time until which the result is stored, if the provider reports it.
     #[must_use]
     pub fn expires_at(&self) -> Option<&str> {
         self.extra.get(Self::EXPIRES_AT)?.as_str()

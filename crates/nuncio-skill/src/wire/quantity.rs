@@ -1,33 +1,33 @@
-//! A number of something, as other people write it.
+//! Numbers as other implementations write them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use crate::schema::model::{Described, Shape};
+use crate::schema::model::{HasShape, Shape};
 
-/// A number of milliseconds or of attempts. The protocol says `number`, so `30000.0` and `-1` are numbers
-/// too and are written back as they were.
+/// Number of milliseconds or attempts. The protocol's type is `number`, so `30000.0` and `-1` are accepted and written
+/// back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Quantity(Number);
 
 impl Quantity {
-    /// The number, rounded up; nothing below zero.
+    /// Rounded up; negative numbers become zero.
     #[must_use]
     pub fn as_u64(&self) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast saturates")]
         self.0.as_u64().unwrap_or_else(|| self.0.as_f64().map_or(0, |number| number.ceil() as u64))
     }
 
-    /// As milliseconds.
+    /// Value in milliseconds.
     #[must_use]
     pub fn as_millis(&self) -> Duration {
         Duration::from_millis(self.as_u64())
     }
 
-    /// Whether it is a whole number, zero or more.
+    /// Whether the value is a non-negative integer.
     #[must_use]
     pub fn is_count(&self) -> bool {
         self.0.is_u64() || self.0.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)
@@ -47,13 +47,12 @@ impl From<u32> for Quantity {
 }
 
 impl From<Duration> for Quantity {
-    /// Whole milliseconds.
     fn from(span: Duration) -> Self {
         Self(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into())
     }
 }
 
-impl Described for Quantity {
+impl HasShape for Quantity {
     fn shape() -> Shape {
         Shape::Number
     }
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_is_read_as_one_to_wait_or_count() {
+    fn fractions_round_up_and_negative_numbers_become_zero() {
         for (text, number, count) in [
             ("0", 0, true),
             ("30000", 30_000, true),

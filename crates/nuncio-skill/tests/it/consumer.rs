@@ -1,10 +1,10 @@
-//! Our consumer against providers that keep the rules.
+//! Consumer against well-behaved providers.
 
 use std::time::Duration;
 
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_skill::client::FailureCode;
-use nuncio_skill::client::{Call, Credential, Progress, Reason, Target};
+use nuncio_skill::client::{Credential, Progress, Reason, SkillCall, SkillTarget};
 use nuncio_skill::wire::{CapabilityType, ErrorCode, InvocationContext, Priority};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
 
 #[tokio::test]
-async fn the_whole_way_from_a_name_to_a_checked_result() {
+async fn invoke_resolves_target_and_returns_checked_output() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
     let context = InvocationContext {
@@ -23,7 +23,7 @@ async fn the_whole_way_from_a_name_to_a_checked_result() {
         timeout_ms: Some(60_000_u64.into()),
         ..InvocationContext::default()
     };
-    let call = Call { context, traceparent: Some("00-1-2-01".to_owned()), ..call() };
+    let call = SkillCall { context, traceparent: Some("00-1-2-01".to_owned()), ..call() };
     assert_eq!(world.call(&call).await.unwrap(), json!({"text": "hi"}));
 
     let sent = &good.got(CALL)[0];
@@ -43,16 +43,16 @@ async fn the_whole_way_from_a_name_to_a_checked_result() {
 }
 
 #[tokio::test]
-async fn a_descriptors_address_needs_no_index() {
+async fn descriptor_url_target_skips_the_index() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
-    let target = Target::parse("https://good.example/b.json").unwrap();
+    let target = SkillTarget::parse("https://good.example/b.json").unwrap();
     assert_eq!(world.consumer.invoke(&target, &call()).await.unwrap(), json!({"text": "hi"}));
     assert_eq!(good.hits("GET /.well-known/skill-sharing"), 0);
 }
 
 #[tokio::test]
-async fn a_get_skill_takes_its_inputs_in_the_query_and_may_answer_at_once() {
+async fn get_skill_sends_inputs_in_query_and_accepts_immediate_output() {
     let good = provider(|request, _| match request.line() {
         "GET /b.json" => {
             let mut skill = descriptor();
@@ -72,7 +72,10 @@ async fn a_get_skill_takes_its_inputs_in_the_query_and_may_answer_at_once() {
         ..InvocationContext::default()
     };
     let Value::Object(inputs) = json!({"text": "a&b ü"}) else { panic!("an object") };
-    assert_eq!(world.call(&Call { inputs, context, ..Call::default() }).await.unwrap(), json!({"text": "hi"}));
+    assert_eq!(
+        world.call(&SkillCall { inputs, context, ..SkillCall::default() }).await.unwrap(),
+        json!({"text": "hi"})
+    );
     let sent = good.got("GET /call?v=2&text=a%26b+%C3%BC&times=%7B%22a%22%3A1%7D");
     assert_eq!(sent.len(), 1, "{:?}", good.lines());
     assert_eq!(
@@ -83,11 +86,11 @@ async fn a_get_skill_takes_its_inputs_in_the_query_and_may_answer_at_once() {
     assert_eq!((sent[0].body.as_str(), sent[0].header("content-type")), ("", None));
 
     let Value::Object(inputs) = json!({"text": "x".repeat(9000)}) else { panic!("an object") };
-    assert_eq!(world.call(&Call::with(inputs)).await.unwrap_err().reason, Reason::CannotSend);
+    assert_eq!(world.call(&SkillCall::with(inputs)).await.unwrap_err().reason, Reason::CannotSend);
 }
 
 #[tokio::test]
-async fn an_index_in_pages_is_one_index() {
+async fn paged_index_is_merged() {
     let page = |ids: &[&str]| {
         let mut page = index();
         page["skills"] = ids.iter().map(|id| entry(id)).collect();
@@ -108,7 +111,7 @@ async fn an_index_in_pages_is_one_index() {
 }
 
 #[tokio::test]
-async fn a_type_is_asked_for_and_looked_at() {
+async fn type_filter_is_sent_and_applied_to_the_response() {
     let good = provider(|request, _| {
         let mut both = index();
         both["skills"] = json!([entry("a/b"), entry("a/t")]);
@@ -124,20 +127,20 @@ async fn a_type_is_asked_for_and_looked_at() {
 }
 
 #[tokio::test]
-async fn a_host_alone_is_answered_with_its_skills() {
+async fn target_without_skill_id_lists_the_hosts_skills() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
-    let host = Target::parse("good.example").unwrap();
+    let host = SkillTarget::parse("good.example").unwrap();
     let error = world.consumer.invoke(&host, &call()).await.unwrap_err();
     assert_eq!(error.reason, Reason::WhichSkill);
     assert!(error.message.contains("a/b@good.example"), "{error}");
-    let other = Target::parse("a/none@good.example").unwrap();
+    let other = SkillTarget::parse("a/none@good.example").unwrap();
     let error = world.consumer.invoke(&other, &call()).await.unwrap_err();
     assert_eq!((error.reason, error.code), (Reason::NotListed, FailureCode::Protocol(ErrorCode::SkillNotFound)));
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_is_tried_again_as_one_execution() {
+async fn unreachable_endpoint_is_retried_with_same_idempotency_key() {
     let flaky = |failures: usize, retry: Value| {
         provider(move |request, before| match request.line() {
             "GET /b.json" => {
@@ -165,7 +168,7 @@ async fn what_cannot_be_reached_is_tried_again_as_one_execution() {
 }
 
 #[tokio::test]
-async fn retry_after_wins_between_tries_where_it_is_longer() {
+async fn longer_retry_after_replaces_retry_delay() {
     let envelope = json!({"error": {"code": "ENDPOINT_UNREACHABLE", "message": "busy",
         "retry": {"suggested_delay_ms": 3000, "max_attempts": 3}}});
     let good = provider(move |request, before| match (request.line(), before) {
@@ -181,7 +184,7 @@ async fn retry_after_wins_between_tries_where_it_is_longer() {
 }
 
 #[tokio::test]
-async fn tries_end_with_the_callers_time() {
+async fn retries_stop_at_the_callers_timeout() {
     let down = provider(|request, _| (request.line() == CALL).then(|| Reply::text(503, ""))).await;
     let world = World::new(&[("good.example", &down)]);
     let mut hurried = call();
@@ -193,7 +196,7 @@ async fn tries_end_with_the_callers_time() {
 }
 
 #[tokio::test]
-async fn an_endpoint_nobody_listens_at_is_unreachable() {
+async fn closed_port_is_reported_as_unreachable() {
     let good = provider(|request, _| {
         let mut skill = descriptor();
         skill["endpoint"]["url"] = json!("https://gone.example/call");
@@ -213,7 +216,7 @@ async fn an_endpoint_nobody_listens_at_is_unreachable() {
 }
 
 #[tokio::test]
-async fn the_providers_word_on_when_to_look_again_wins() {
+async fn retry_after_replaces_polling_delay() {
     let good = provider(|request, before| match (request.line(), before) {
         (CALL, _) => Some(Reply::json(202, &state("accepted")).with("retry-after", "2")),
         (STATUS, 0) => Some(Reply::json(200, &state("accepted")).with("retry-after", "1")),
@@ -230,7 +233,7 @@ async fn the_providers_word_on_when_to_look_again_wins() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_they_said() {
+async fn polling_stops_at_the_callers_timeout() {
     let slow = provider(|request, _| (request.line() == STATUS).then(|| Reply::json(200, &state("running")))).await;
     let world = World::new(&[("good.example", &slow)]);
     let mut hurried = call();
@@ -244,20 +247,20 @@ async fn nobody_waits_longer_than_they_said() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_taken_on_is_not_called_not_invoked() {
+async fn unreadable_response_reports_that_execution_may_exist() {
     let mumbling = provider(|request, _| (request.line() == CALL).then(|| Reply::json(202, &json!({"hi": 1})))).await;
     let world = World::new(&[("good.example", &mumbling)]);
     let told = world.invoke().await.unwrap_err();
     assert_eq!(told.reason, Reason::InvalidDocument);
-    assert!(told.to_string().contains("may have been taken on; the same --idempotency-key"), "{told}");
+    assert!(told.to_string().contains("may have accepted it; retry with --idempotency-key"), "{told}");
     let lost = provider(|request, _| (request.line() == STATUS).then(|| Reply::json(200, &json!({"hi": 1})))).await;
     let told = World::new(&[("good.example", &lost)]).invoke().await.unwrap_err();
     assert_eq!((told.reason, told.execution.as_deref()), (Reason::InvalidDocument, Some("e-1")));
-    assert!(told.to_string().contains("what was invoked may go on there"), "{told}");
+    assert!(told.to_string().contains("the execution may still run there"), "{told}");
 }
 
 #[tokio::test]
-async fn failures_come_back_with_all_the_provider_said() {
+async fn failed_execution_returns_providers_code_message_and_details() {
     let ended = |status: &'static str, error: Value| {
         provider(move |request, _| {
             let mut answer = state(status);
@@ -284,7 +287,7 @@ async fn failures_come_back_with_all_the_provider_said() {
 }
 
 #[tokio::test]
-async fn an_execution_can_be_cancelled_there() {
+async fn cancel_sends_delete_to_the_provider() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
     let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
@@ -301,7 +304,7 @@ async fn an_execution_can_be_cancelled_there() {
 }
 
 #[tokio::test]
-async fn ids_are_put_into_templates_and_a_result_is_fetched_where_the_status_has_none() {
+async fn result_url_template_is_used_when_status_has_no_output() {
     let good = provider(|request, _| {
         let with_id = |status: &str| {
             let mut answer = state(status);
@@ -337,7 +340,7 @@ async fn ids_are_put_into_templates_and_a_result_is_fetched_where_the_status_has
 }
 
 #[tokio::test]
-async fn disagreements_with_the_index_are_told_and_stop_nothing() {
+async fn descriptor_differing_from_index_causes_warning_only() {
     let good = provider(|request, _| {
         let mut skill = descriptor();
         skill["version"] = json!("2.0.0");
@@ -352,11 +355,11 @@ async fn disagreements_with_the_index_are_told_and_stop_nothing() {
 }
 
 #[tokio::test]
-async fn inputs_that_do_not_fit_are_never_sent() {
+async fn invalid_inputs_are_not_sent() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
     let Value::Object(inputs) = json!({"times": "often", "more": 1}) else { panic!("an object") };
-    let error = world.call(&Call::with(inputs)).await.unwrap_err();
+    let error = world.call(&SkillCall::with(inputs)).await.unwrap_err();
     assert_eq!((error.reason, error.code), (Reason::BadInputs, FailureCode::Protocol(ErrorCode::ValidationError)));
     let paths: Vec<_> =
         error.details.as_ref().unwrap().as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
@@ -365,7 +368,7 @@ async fn inputs_that_do_not_fit_are_never_sent() {
 }
 
 #[tokio::test]
-async fn progress_says_who_answers_for_the_endpoint() {
+async fn progress_names_the_endpoint() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();

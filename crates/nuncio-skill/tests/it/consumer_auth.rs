@@ -1,10 +1,10 @@
-//! Who we are to a skill: keys, tokens, logins, signatures.
+//! Consumer authentication: API keys, OAuth tokens, logins, signatures.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use nuncio_skill::client::oauth::{Login, MemoryTokens};
-use nuncio_skill::client::{Call, Credential, Progress, Reason, Secret, Watcher};
+use nuncio_skill::client::{Credential, Progress, ProgressCallback, Reason, Secret, SkillCall};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
@@ -13,16 +13,19 @@ use crate::consumer_provider::{Provider, Received, Reply, World, call, descripto
 
 const CALL: &str = "POST /call";
 
-fn with(credential: Credential) -> Call {
-    Call { credential, ..call() }
+fn with(credential: Credential) -> SkillCall {
+    SkillCall { credential, ..call() }
 }
 
 fn secret() -> Secret {
     Secret::new("hunter22")
 }
 
-/// A provider whose skill wants that.
-async fn wanting(auth: Value, odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Provider {
+/// Starts a provider whose skill requires that authentication.
+async fn provider_requiring(
+    auth: Value,
+    odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static,
+) -> Provider {
     provider(move |request, before| {
         let mut skill = descriptor();
         skill["auth"] = auth.clone();
@@ -39,11 +42,11 @@ fn oauth2() -> Value {
 }
 
 #[tokio::test]
-async fn a_key_goes_into_the_header_the_descriptor_names() {
+async fn api_key_is_sent_in_the_declared_header() {
     for (header, sent_as, value) in
         [("X-Hotel-Key", "x-hotel-key", "hunter22"), ("Authorization", "authorization", "Bearer hunter22")]
     {
-        let good = wanting(json!({"type": "api_key", "header": header}), |_, _| None).await;
+        let good = provider_requiring(json!({"type": "api_key", "header": header}), |_, _| None).await;
         let world = World::new(&[("good.example", &good)]);
         world.call(&with(Credential::ApiKey(secret()))).await.unwrap();
         assert_eq!(good.got(CALL)[0].header(sent_as), Some(value));
@@ -53,7 +56,7 @@ async fn a_key_goes_into_the_header_the_descriptor_names() {
 }
 
 #[tokio::test]
-async fn without_the_right_credential_nothing_is_sent() {
+async fn missing_or_wrong_kind_of_credential_sends_no_request() {
     let custom = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
     for (auth, credential, reason) in [
         (json!({"type": "api_key", "header": "X-Key"}), Credential::None, Reason::CredentialMissing),
@@ -63,7 +66,7 @@ async fn without_the_right_credential_nothing_is_sent() {
         (custom.clone(), Credential::None, Reason::CredentialMissing),
         (custom, Credential::ApiKey(secret()), Reason::CredentialUnfit),
     ] {
-        let good = wanting(auth.clone(), |_, _| None).await;
+        let good = provider_requiring(auth.clone(), |_, _| None).await;
         let error = World::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
         assert_eq!((error.reason, error.code.as_str(), good.hits(CALL)), (reason, "AUTH_REQUIRED", 0));
         assert_eq!(error.details.as_ref().unwrap()["required_auth_type"], auth["type"]);
@@ -71,14 +74,14 @@ async fn without_the_right_credential_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_skill_that_asks_for_nothing_gets_nothing() {
-    let good = wanting(json!({"type": "none"}), |_, _| None).await;
+async fn credential_is_not_sent_to_skill_without_authentication() {
+    let good = provider_requiring(json!({"type": "none"}), |_, _| None).await;
     World::new(&[("good.example", &good)]).call(&with(Credential::ApiKey(secret()))).await.unwrap();
     assert!(!good.got(CALL)[0].head.contains("hunter22"));
 }
 
 #[tokio::test]
-async fn a_private_skill_is_found_with_the_key_and_only_at_the_named_host() {
+async fn private_skill_is_found_with_key_sent_to_named_host_only() {
     let hidden = provider(|request, _| {
         let knows = request.header("authorization") == Some("Bearer hunter22");
         let mut empty = index();
@@ -101,8 +104,8 @@ async fn a_private_skill_is_found_with_the_key_and_only_at_the_named_host() {
 }
 
 #[tokio::test]
-async fn a_request_is_signed_over_its_time_nonce_and_body() {
-    let good = wanting(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
+async fn signature_covers_timestamp_nonce_and_body() {
+    let good = provider_requiring(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
     World::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
     let sent = &good.got(CALL)[0];
     let (time, nonce) = (sent.header("x-signature-timestamp").unwrap(), sent.header("x-signature-nonce").unwrap());
@@ -115,7 +118,7 @@ async fn a_request_is_signed_over_its_time_nonce_and_body() {
     assert!(!sent.head.contains("hunter22") && !sent.body.contains("hunter22"));
 }
 
-/// A token endpoint that counts.
+/// Starts a token endpoint that issues numbered tokens.
 async fn issuer() -> Provider {
     Provider::start(|request, before| match request.line() {
         "POST /token" => {
@@ -138,8 +141,8 @@ fn client() -> Credential {
 }
 
 #[tokio::test]
-async fn a_client_fetches_its_token_once_and_anew_when_it_is_not_taken() {
-    let refusing = wanting(oauth2(), |request, _| {
+async fn client_token_is_cached_and_replaced_after_401() {
+    let refusing = provider_requiring(oauth2(), |request, _| {
         let stale = request.header("authorization") == Some("Bearer token-0");
         let first = request.line() == CALL && stale;
         first.then(|| Reply::text(401, ""))
@@ -160,9 +163,9 @@ async fn a_client_fetches_its_token_once_and_anew_when_it_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_gives_none_is_told() {
+async fn token_endpoint_refusal_is_reported() {
     let denial = |status: u16, body: &'static str| async move {
-        let good = wanting(oauth2(), |_, _| None).await;
+        let good = provider_requiring(oauth2(), |_, _| None).await;
         let issuer = Provider::start(move |_, _| Reply::Whole(status, vec![], body.to_owned())).await;
         let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
         let error = world.call(&with(client())).await.unwrap_err();
@@ -183,8 +186,8 @@ async fn a_token_endpoint_that_gives_none_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_without_resources_is_asked_without() {
-    let good = wanting(oauth2(), |_, _| None).await;
+async fn token_request_is_repeated_without_resource_parameter() {
+    let good = provider_requiring(oauth2(), |_, _| None).await;
     let issuer = Provider::start(|request, _| {
         if request.body.contains("resource=") {
             return Reply::json(400, &json!({"error": "invalid_target"}));
@@ -198,9 +201,12 @@ async fn a_server_without_resources_is_asked_without() {
 }
 
 #[tokio::test]
-async fn somebody_elses_token_address_does_not_get_at_their_tokens() {
-    let (good, evil, issuer) =
-        (wanting(oauth2(), |_, _| None).await, wanting(oauth2(), |_, _| None).await, issuer().await);
+async fn foreign_token_url_does_not_receive_cached_tokens() {
+    let (good, evil, issuer) = (
+        provider_requiring(oauth2(), |_, _| None).await,
+        provider_requiring(oauth2(), |_, _| None).await,
+        issuer().await,
+    );
     let world = World::new(&[("good.example", &good), ("evil.example", &evil), ("login.example", &issuer)]);
     world.call(&with(client())).await.unwrap();
     let skill = json!({"url": "https://evil.example/call", "method": "POST", "status_url": "https://evil.example/status/{execution_id}"});
@@ -212,13 +218,13 @@ async fn somebody_elses_token_address_does_not_get_at_their_tokens() {
     })
     .await;
     let world = World::new(&[("evil.example", &impostor), ("login.example", &issuer)]);
-    let target = nuncio_skill::client::Target::parse("https://evil.example/b.json").unwrap();
+    let target = nuncio_skill::client::SkillTarget::parse("https://evil.example/b.json").unwrap();
     world.consumer.invoke(&target, &with(client())).await.unwrap();
     assert_eq!(impostor.got(CALL)[0].header("authorization"), Some("Bearer token-1"), "a token of its own");
     assert!(form(&issuer.got("POST /token")[1])["resource"] == "https://evil.example");
 }
 
-/// A browser whose user allows everything: it goes straight back, after a few wrong turns.
+/// Simulates a browser that follows the redirect after some requests with wrong state or path.
 async fn browser(url: String, answer: fn(&Url) -> Vec<String>) {
     let url = Url::parse(&url).unwrap();
     let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
@@ -236,12 +242,12 @@ fn query(url: &Url, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_person_logs_in_once_and_the_login_is_refreshed() {
-    let (good, issuer) = (wanting(oauth2(), |_, _| None).await, issuer().await);
+async fn login_tokens_are_stored_and_refreshed() {
+    let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
     let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
     let asked: Arc<std::sync::Mutex<Option<Url>>> = Arc::default();
     let seen = Arc::clone(&asked);
-    let watcher = Watcher::new(move |progress| {
+    let watcher = ProgressCallback::new(move |progress| {
         if let Progress::Authorize { url } = progress {
             *seen.lock().unwrap() = Url::parse(url).ok();
             tokio::spawn(browser(url.clone(), |url| {
@@ -252,7 +258,7 @@ async fn a_person_logs_in_once_and_the_login_is_refreshed() {
             }));
         }
     });
-    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokens::default())).watched_by(watcher);
+    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokens::default())).with_progress(watcher);
     let described = consumer.describe(&target(), &Credential::None).await.unwrap();
     let login = Login { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
     consumer.login(&described, &login).await.unwrap();
@@ -294,17 +300,17 @@ async fn a_person_logs_in_once_and_the_login_is_refreshed() {
 }
 
 #[tokio::test]
-async fn a_person_who_refuses_is_not_logged_in() {
-    let (good, issuer) = (wanting(oauth2(), |_, _| None).await, issuer().await);
+async fn denied_authorization_stores_no_tokens() {
+    let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
     let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
-    let watcher = Watcher::new(|progress| {
+    let watcher = ProgressCallback::new(|progress| {
         if let Progress::Authorize { url } = progress {
             tokio::spawn(browser(url.clone(), |url| {
                 vec![format!("/callback?error=access_denied&state={}", query(url, "state"))]
             }));
         }
     });
-    let consumer = world.consumer.clone().watched_by(watcher);
+    let consumer = world.consumer.clone().with_progress(watcher);
     let described = consumer.describe(&target(), &Credential::None).await.unwrap();
     let error =
         consumer.login(&described, &Login { client_id: "app".to_owned(), ..Login::default() }).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Providers that do as they are told, well or badly, and a world in which they have names.
+//! Scripted providers, and a consumer whose host names resolve to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
-use nuncio_skill::client::{Call, Consumer, ConsumerError, Options, Progress, Target, Watcher};
+use nuncio_skill::client::{Consumer, ConsumerError, Options, Progress, ProgressCallback, SkillCall, SkillTarget};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// What a consumer sent.
+/// Request that a provider received.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     pub(crate) head: String,
@@ -38,14 +38,14 @@ impl Received {
     }
 }
 
-/// What a provider answers.
+/// Response of a provider.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// Status, headers, body.
     Whole(u16, Vec<(&'static str, String)>, String),
-    /// A body without end.
+    /// Response with a body that never ends.
     Endless,
-    /// Nothing, ever.
+    /// No response; the connection stays open.
     Silent,
 }
 
@@ -67,7 +67,7 @@ impl Reply {
     }
 }
 
-/// A server that answers as a function says: the request, and how many of the same line came before.
+/// HTTP server that answers with a function of the request and the number of earlier requests with the same line.
 pub(crate) struct Provider {
     pub(crate) port: u16,
     received: Arc<Mutex<Vec<Received>>>,
@@ -97,7 +97,7 @@ impl Provider {
         Self { port, received }
     }
 
-    /// What came, of this method and path.
+    /// Received requests with this method and path.
     pub(crate) fn got(&self, line: &str) -> Vec<Received> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
@@ -149,21 +149,21 @@ async fn write(stream: &mut TcpStream, reply: Reply) {
     }
 }
 
-/// The real way out, with names for providers on this machine: `https://NAME` is one of them.
+/// Real HTTP client that maps `https://NAME` to providers on loopback ports.
 #[derive(Debug)]
 struct Names {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
-    /// The request that is given hardly any time.
+    /// Request line that gets a timeout of almost zero.
     hurried: Option<&'static str>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
-    /// How long each request was given.
+    /// Timeout of each request.
     spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 #[async_trait::async_trait]
 impl Fetch for Names {
-    async fn fetch(&self, mut request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
         let line = format!("{} {}", request.method, request.url.path());
         self.spans.lock().unwrap().push((line.clone(), request.timeout));
@@ -179,7 +179,7 @@ impl Fetch for Names {
     }
 }
 
-/// A clock on which every pause is over at once, and noted.
+/// Clock that ends every pause at once and records it.
 #[derive(Debug)]
 pub(crate) struct Leaping {
     now: Mutex<Timestamp>,
@@ -200,7 +200,7 @@ impl Clock for Leaping {
 
     fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
         let mut now = self.now.lock().unwrap();
-        // A wait of minutes is somebody's patience, not a pause: nobody leaps over that.
+        // Pauses of minutes are time limits, which must not end at once.
         let span = now.until(moment);
         if span >= Duration::from_secs(600) {
             return Box::pin(std::future::pending());
@@ -211,7 +211,7 @@ impl Clock for Leaping {
     }
 }
 
-/// No chance at all, so that pauses are what the rules say.
+/// Random source of zeros, so that delays have no jitter.
 #[derive(Debug)]
 pub(crate) struct Zeros;
 
@@ -221,7 +221,7 @@ impl Entropy for Zeros {
     }
 }
 
-/// A consumer in a world of named providers.
+/// Consumer with named providers.
 pub(crate) struct World {
     pub(crate) consumer: Consumer,
     pub(crate) clock: Arc<Leaping>,
@@ -235,7 +235,7 @@ impl World {
         Self::hurried(names, None)
     }
 
-    /// With hardly any time for one request, and enough for all others.
+    /// Gives one request line a timeout of almost zero.
     pub(crate) fn hurried(names: &[(&str, &Provider)], hurried: Option<&'static str>) -> Self {
         let options = Options { exchange: Duration::from_secs(60), ..Options::default() };
         let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
@@ -247,12 +247,12 @@ impl World {
         let clock = Arc::new(Leaping { now: start, pauses: Mutex::default() });
         let events = Arc::<Mutex<Vec<Progress>>>::default();
         let log = Arc::clone(&events);
-        let watcher = Watcher::new(move |progress| log.lock().unwrap().push(progress.clone()));
+        let watcher = ProgressCallback::new(move |progress| log.lock().unwrap().push(progress.clone()));
         let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(Zeros), options);
-        Self { consumer: consumer.watched_by(watcher), clock, events, trusts, spans }
+        Self { consumer: consumer.with_progress(watcher), clock, events, trusts, spans }
     }
 
-    /// How long was waited each time, in milliseconds.
+    /// Recorded pauses, in milliseconds.
     pub(crate) fn pauses(&self) -> Vec<u64> {
         self.clock.pauses.lock().unwrap().clone()
     }
@@ -270,31 +270,31 @@ impl World {
         self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
     }
 
-    /// How long a request such as `POST /call` was given.
+    /// Timeout of a request such as `POST /call`.
     pub(crate) fn span_of(&self, line: &str) -> Option<Duration> {
         self.spans.lock().unwrap().iter().find(|(asked, _)| asked == line).map(|(_, span)| *span)
     }
 
-    /// The whole way to `a/b@good.example` with its one input.
+    /// Invokes `a/b@good.example` with its one input.
     pub(crate) async fn invoke(&self) -> Result<Value, ConsumerError> {
         self.call(&call()).await
     }
 
-    pub(crate) async fn call(&self, call: &Call) -> Result<Value, ConsumerError> {
+    pub(crate) async fn call(&self, call: &SkillCall) -> Result<Value, ConsumerError> {
         self.consumer.invoke(&target(), call).await
     }
 }
 
-pub(crate) fn target() -> Target {
-    Target::parse("a/b@good.example").unwrap()
+pub(crate) fn target() -> SkillTarget {
+    SkillTarget::parse("a/b@good.example").unwrap()
 }
 
-pub(crate) fn call() -> Call {
+pub(crate) fn call() -> SkillCall {
     let Value::Object(inputs) = json!({"text": "hi"}) else { unreachable!("it is one") };
-    Call::with(inputs)
+    SkillCall::with(inputs)
 }
 
-/// An index with one skill.
+/// Index with one skill.
 pub(crate) fn index() -> Value {
     json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "Good"}, "skills": [entry("a/b")]})
 }
@@ -306,7 +306,6 @@ pub(crate) fn entry(id: &str) -> Value {
     })
 }
 
-/// The descriptor of that skill.
 pub(crate) fn descriptor() -> Value {
     json!({
         "protocol": {"version": "1.0.0"}, "id": "a/b", "name": "Echo", "version": "1.0.0", "capability_type": "api",
@@ -323,7 +322,7 @@ pub(crate) fn descriptor() -> Value {
     })
 }
 
-/// An answer about the execution `e-1`.
+/// Status response of the execution `e-1`.
 pub(crate) fn state(status: &str) -> Value {
     let mut answer = json!({
         "execution_id": "e-1", "status": status, "skill_id": "a/b",
@@ -337,7 +336,7 @@ pub(crate) fn state(status: &str) -> Value {
     answer
 }
 
-/// A provider that behaves, unless `odd` has another answer to a request.
+/// Provider that follows the protocol, unless `odd` returns another response.
 pub(crate) async fn provider(odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Provider {
     Provider::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {

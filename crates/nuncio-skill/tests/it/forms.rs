@@ -1,4 +1,4 @@
-//! The published forms: fresh, byte-equal in both folders, and of one mind.
+//! Published schema files: up to date, identical in both folders, and equivalent in all three formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use nuncio_skill::schema::{self, files};
 use serde_json::{Value, json};
 
-/// §9.1, in its order.
+/// Definition names of §9.1, in order.
 const NAMES: [&str; 14] = [
     "SkillDescriptor",
     "SkillIndex",
@@ -24,26 +24,29 @@ const NAMES: [&str; 14] = [
     "OutputDefinition",
 ];
 
-fn published(folder: &str, name: &str) -> String {
+fn published_file(folder: &str, name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(folder).join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask schema`", path.display()))
 }
 
-/// The published schema.
 fn schema() -> Value {
-    serde_json::from_str(&published("draft", "schema.json")).unwrap()
+    serde_json::from_str(&published_file("draft", "schema.json")).unwrap()
 }
 
 #[test]
-fn the_files_are_what_the_types_say() {
+fn published_files_match_the_types() {
     for (name, text) in files() {
-        assert!(published("draft", name) == text, "schema/draft/{name} is stale: run `cargo xtask schema`");
-        assert!(published(schema::RELEASE, name) == text, "schema/{}/{name} differs from the draft", schema::RELEASE);
+        assert!(published_file("draft", name) == text, "schema/draft/{name} is stale: run `cargo xtask schema`");
+        assert!(
+            published_file(schema::RELEASE, name) == text,
+            "schema/{}/{name} differs from the draft",
+            schema::RELEASE
+        );
     }
 }
 
 #[test]
-fn the_names_are_the_seeds_and_the_root_is_the_descriptor() {
+fn schema_has_the_specified_names_and_descriptor_as_root() {
     let schema = schema();
     let defs: BTreeSet<_> = schema["$defs"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(defs, NAMES.into_iter().collect());
@@ -54,35 +57,37 @@ fn the_names_are_the_seeds_and_the_root_is_the_descriptor() {
 }
 
 #[test]
-fn only_the_words_of_the_mapping_are_used() {
-    fn look(schema: &Value, found: &mut BTreeSet<String>) {
+fn schema_uses_only_keywords_of_the_mapping() {
+    fn collect_keywords(schema: &Value, found: &mut BTreeSet<String>) {
         let Value::Object(map) = schema else { return };
         for (keyword, value) in map {
             found.insert(keyword.clone());
             match keyword.as_str() {
-                "properties" | "$defs" => value.as_object().unwrap().values().for_each(|inner| look(inner, found)),
-                "allOf" => value.as_array().unwrap().iter().for_each(|inner| look(inner, found)),
+                "properties" | "$defs" => {
+                    value.as_object().unwrap().values().for_each(|inner| collect_keywords(inner, found))
+                }
+                "allOf" => value.as_array().unwrap().iter().for_each(|inner| collect_keywords(inner, found)),
                 "type" => assert!(
                     ["string", "number", "boolean", "object", "array"].contains(&value.as_str().unwrap()),
                     "{value}"
                 ),
                 "enum" | "required" | "description" | "$ref" | "$schema" | "title" => {}
-                _ => look(value, found),
+                _ => collect_keywords(value, found),
             }
         }
     }
     let mut found = BTreeSet::new();
-    look(&schema(), &mut found);
+    collect_keywords(&schema(), &mut found);
     let allowed =
         "$defs $ref $schema additionalProperties allOf description enum if items properties required then title type";
     assert_eq!(found, allowed.split(' ').map(str::to_owned).collect());
 }
 
-/// Of each definition: either its words, or its fields, by path, and whether each is required.
+/// For each definition its values, or its fields by path with whether each is required.
 type Facts = BTreeMap<String, BTreeMap<String, bool>>;
 
 #[test]
-fn the_three_forms_agree() {
+fn json_typescript_and_mdx_schemas_agree() {
     let (json, ts, mdx) = (facts_of_json(), facts_of_ts(), facts_of_mdx());
     assert_eq!(json.len(), NAMES.len());
     assert_eq!(json.values().map(BTreeMap::len).sum::<usize>(), 102);
@@ -117,7 +122,7 @@ fn facts_of_json() -> Facts {
 fn facts_of_ts() -> Facts {
     let mut facts = Facts::new();
     let (mut name, mut above) = (String::new(), Vec::new());
-    for line in published("draft", "schema.ts").lines().map(str::trim) {
+    for line in published_file("draft", "schema.ts").lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("export type ") {
             let (name, words) = rest.trim_end_matches(';').split_once(" = ").unwrap();
             let words = words.split(" | ").map(|word| (word.trim_matches('"').to_owned(), true)).collect();
@@ -143,7 +148,7 @@ fn facts_of_ts() -> Facts {
 fn facts_of_mdx() -> Facts {
     let mut facts = Facts::new();
     let mut name = String::new();
-    for line in published("draft", "schema.mdx").lines() {
+    for line in published_file("draft", "schema.mdx").lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             name = heading.to_owned();
         } else if let Some(row) = line.strip_prefix("| `") {

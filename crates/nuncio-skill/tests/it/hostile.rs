@@ -1,7 +1,7 @@
-//! Providers that lie, dawdle and drown: each is a clear error, and nothing is invoked that may not be.
+//! Consumer against misbehaving providers: each case gives a specific error, and nothing forbidden is invoked.
 
 use nuncio_engine::ports::fetch::Trust;
-use nuncio_skill::client::{Call, Credential, FailureCode, Reason, Secret, Target};
+use nuncio_skill::client::{Credential, FailureCode, Reason, Secret, SkillCall, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
 use serde_json::{Value, json};
 
@@ -12,12 +12,12 @@ const DESCRIPTOR: &str = "GET /b.json";
 const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
 
-/// A provider whose answer to one request is another.
-async fn but(line: &'static str, reply: Reply) -> Provider {
+/// Provider that answers one request differently.
+async fn provider_answering(line: &'static str, reply: Reply) -> Provider {
     provider(move |request, _| (request.line() == line).then(|| reply.clone())).await
 }
 
-/// What invoking its skill comes to, how often it was invoked, and where the error is.
+/// Error of invoking its skill, number of invocations, and message.
 async fn outcome(bad: &Provider) -> (Reason, ErrorCode, usize, String) {
     let error = World::new(&[("good.example", bad)]).invoke().await.unwrap_err();
     let FailureCode::Protocol(code) = error.code else { panic!("{error}") };
@@ -31,7 +31,7 @@ fn changed(change: impl Fn(&mut Value)) -> Reply {
 }
 
 #[tokio::test]
-async fn an_invalid_descriptor_is_never_invoked() {
+async fn skill_with_invalid_descriptor_is_not_invoked() {
     for change in [
         |skill: &mut Value| drop(skill.as_object_mut().unwrap().remove("auth")),
         |skill: &mut Value| skill["capability_type"] = json!("magic"),
@@ -43,7 +43,7 @@ async fn an_invalid_descriptor_is_never_invoked() {
         |skill: &mut Value| skill["version"] = json!("1.0"),
         |skill: &mut Value| *skill = json!([1]),
     ] {
-        let bad = but(DESCRIPTOR, changed(change)).await;
+        let bad = provider_answering(DESCRIPTOR, changed(change)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, code, hits), (Reason::InvalidDocument, ErrorCode::ValidationError, 0), "{said}");
         assert!(said.starts_with("https://good.example/b.json is no valid SkillDescriptor: "), "{said}");
@@ -51,11 +51,11 @@ async fn an_invalid_descriptor_is_never_invoked() {
 }
 
 #[tokio::test]
-async fn a_newer_protocol_is_told_with_both_versions_even_where_it_is_unreadable() {
+async fn newer_protocol_error_names_both_versions_even_if_unreadable() {
     for line in [DESCRIPTOR, INDEX] {
         let newer =
             json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
-        let bad = but(line, Reply::json(200, &newer)).await;
+        let bad = provider_answering(line, Reply::json(200, &newer)).await;
         let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
         assert_eq!(error.code, FailureCode::Protocol(ErrorCode::VersionIncompatible));
         let details = error.details.as_ref().unwrap();
@@ -70,20 +70,20 @@ async fn a_newer_protocol_is_told_with_both_versions_even_where_it_is_unreadable
 }
 
 #[tokio::test]
-async fn every_major_is_judged_by_the_seeds_rule() {
+async fn higher_protocol_major_is_refused() {
     for (version, works) in [("0.9.9", true), ("1.0.0", true), ("1.99.3", true), ("2.0.0", false), ("3.0.0", false)] {
         let skill = changed(|skill| skill["protocol"]["version"] = json!(version));
-        let provider = but(DESCRIPTOR, skill).await;
+        let provider = provider_answering(DESCRIPTOR, skill).await;
         let outcome = World::new(&[("good.example", &provider)]).invoke().await;
         assert_eq!((outcome.is_ok(), provider.hits(CALL)), (works, usize::from(works)), "{version}");
     }
 }
 
 #[tokio::test]
-async fn an_index_with_an_id_twice_is_no_index() {
+async fn index_with_duplicate_id_is_refused() {
     let mut twice = index();
     twice["skills"] = json!([entry("a/b"), entry("a/b")]);
-    let bad = but(INDEX, Reply::json(200, &twice)).await;
+    let bad = provider_answering(INDEX, Reply::json(200, &twice)).await;
     let (reason, _, hits, said) = outcome(&bad).await;
     assert_eq!((reason, hits), (Reason::InvalidDocument, 0), "{said}");
 
@@ -99,7 +99,7 @@ async fn an_index_with_an_id_twice_is_no_index() {
 }
 
 #[tokio::test]
-async fn an_index_that_never_ends_or_leads_elsewhere_is_left() {
+async fn endless_or_foreign_index_paging_is_refused() {
     let empty = || {
         let mut page = index();
         page["skills"] = json!([]);
@@ -131,17 +131,18 @@ async fn an_index_that_never_ends_or_leads_elsewhere_is_left() {
 }
 
 #[tokio::test]
-async fn a_descriptor_of_another_skill_is_refused() {
-    let bad = but(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/other"))).await;
+async fn descriptor_of_another_skill_is_refused() {
+    let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/other"))).await;
     let (reason, code, hits, said) = outcome(&bad).await;
     assert_eq!((reason, code, hits), (Reason::OtherSkill, ErrorCode::ValidationError, 0));
     assert!(said.contains("\"a/other\"") && said.contains("\"a/b\""), "{said}");
 }
 
 #[tokio::test]
-async fn redirects_are_told_and_not_followed() {
+async fn redirect_is_reported_and_not_followed() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
-        let bad = but(line, Reply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
+        let bad =
+            provider_answering(line, Reply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
         let (reason, code, _, said) = outcome(&bad).await;
         assert_eq!((reason, code), (Reason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
         assert!(said.contains("169.254.169.254") && said.contains("not followed"), "{said}");
@@ -149,7 +150,7 @@ async fn redirects_are_told_and_not_followed() {
 }
 
 #[tokio::test]
-async fn addresses_in_documents_lead_to_no_private_place() {
+async fn private_addresses_in_documents_are_refused() {
     let inside = provider(|_, _| None).await;
     for address in [
         format!("http://127.0.0.1:{}", inside.port),
@@ -161,35 +162,37 @@ async fn addresses_in_documents_lead_to_no_private_place() {
     ] {
         let mut listed = index();
         listed["skills"][0]["descriptor_url"] = json!(format!("{address}/b.json"));
-        let bad = but(INDEX, Reply::json(200, &listed)).await;
+        let bad = provider_answering(INDEX, Reply::json(200, &listed)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, code, hits), (Reason::Refused, ErrorCode::EndpointUnreachable, 0), "{address}: {said}");
 
         let skill = changed(|skill| skill["endpoint"]["url"] = json!(format!("{address}/call")));
-        let (reason, _, _, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+        let (reason, _, _, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
         assert_eq!(reason, Reason::Refused, "{address}: {said}");
 
         let skill = changed(|skill| skill["endpoint"]["status_url"] = json!(format!("{address}/{{execution_id}}")));
-        let (reason, _, _, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+        let (reason, _, _, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
         assert_eq!(reason, Reason::Refused, "{address}: {said}");
     }
     assert_eq!(inside.lines(), Vec::<String>::new(), "nothing inside was asked");
 }
 
 #[tokio::test]
-async fn a_named_host_is_not_asked_more_weakly_than_it_was_named() {
-    let weak = but(DESCRIPTOR, changed(|skill| skill["endpoint"]["url"] = json!("http://good.example/call"))).await;
+async fn https_target_is_not_downgraded_to_http() {
+    let weak =
+        provider_answering(DESCRIPTOR, changed(|skill| skill["endpoint"]["url"] = json!("http://good.example/call")))
+            .await;
     let world = World::new(&[("good.example", &weak)]);
     let _ = world.invoke().await;
     assert_eq!(world.trust_of("http://good.example/call"), Some(Trust::Stranger), "the way out refuses plain http");
 }
 
 #[tokio::test]
-async fn wrong_types_and_broken_documents_are_named() {
+async fn wrong_content_type_and_broken_json_are_reported() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
-        let page = but(line, Reply::text(200, "<html>")).await;
+        let page = provider_answering(line, Reply::text(200, "<html>")).await;
         assert_eq!(outcome(&page).await.0, Reason::WrongType, "{line}");
-        let untyped = but(line, Reply::Whole(200, vec![], "{}".to_owned())).await;
+        let untyped = provider_answering(line, Reply::Whole(200, vec![], "{}".to_owned())).await;
         assert_eq!(outcome(&untyped).await.0, Reason::WrongType, "{line}");
         for body in ["", "{", "\u{0}", "{\"a\":1,\"a\":2}", &"[".repeat(5000), "null"] {
             let broken = Reply::Whole(
@@ -197,7 +200,7 @@ async fn wrong_types_and_broken_documents_are_named() {
                 vec![("content-type", "application/json; charset=utf-8".to_owned())],
                 body.to_owned(),
             );
-            let (reason, code, _, said) = outcome(&but(line, broken).await).await;
+            let (reason, code, _, said) = outcome(&provider_answering(line, broken).await).await;
             assert_eq!(
                 (reason, code),
                 (Reason::InvalidDocument, ErrorCode::ValidationError),
@@ -208,7 +211,7 @@ async fn wrong_types_and_broken_documents_are_named() {
 }
 
 #[tokio::test]
-async fn errors_without_an_envelope_are_judged_by_their_status() {
+async fn error_without_envelope_is_classified_by_status() {
     for (status, code) in [
         (500, ErrorCode::EndpointUnreachable),
         (401, ErrorCode::AuthRequired),
@@ -218,51 +221,51 @@ async fn errors_without_an_envelope_are_judged_by_their_status() {
         (504, ErrorCode::InvocationTimeout),
         (418, ErrorCode::ValidationError),
     ] {
-        let bad = but(CALL, Reply::text(status, "<html>\u{1b}[2Jtraceback")).await;
+        let bad = provider_answering(CALL, Reply::text(status, "<html>\u{1b}[2Jtraceback")).await;
         let (reason, said_code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, said_code, hits), (Reason::Answered, code, 1), "{status}");
         assert!(said.contains(&status.to_string()) && !said.contains("traceback"), "{said}");
     }
     let envelope = json!({"error": {"code": "PERMISSION_DENIED", "message": "no\u{1b}[2J\nway",
         "details": {"required_scopes": ["a"], "granted_scopes": []}}});
-    let bad = but(CALL, Reply::json(403, &envelope)).await;
+    let bad = provider_answering(CALL, Reply::json(403, &envelope)).await;
     let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert_eq!(error.details.as_ref().unwrap()["required_scopes"], json!(["a"]));
     assert!(!error.to_string().contains(char::is_control), "{error:?}");
 }
 
 #[tokio::test]
-async fn answers_without_end_and_silence_are_bounded() {
+async fn endless_body_and_missing_response_are_aborted() {
     for (line, hits) in [(INDEX, 0), (DESCRIPTOR, 0), (CALL, 1)] {
-        let (reason, _, invoked, said) = outcome(&but(line, Reply::Endless).await).await;
+        let (reason, _, invoked, said) = outcome(&provider_answering(line, Reply::Endless).await).await;
         assert_eq!((reason, invoked), (Reason::TooLarge, hits), "{line}: {said}");
-        let silent = but(line, Reply::Silent).await;
+        let silent = provider_answering(line, Reply::Silent).await;
         let error = World::hurried(&[("good.example", &silent)], Some(line)).invoke().await.unwrap_err();
         assert_eq!((error.reason, silent.hits(CALL)), (Reason::TooSlow, hits), "{line}: {error}");
         assert!(line != CALL || error.to_string().contains("--idempotency-key"), "{error}");
     }
     let spaces = Reply::Whole(200, vec![("content-type", "application/json".to_owned())], " ".repeat((1 << 20) + 1));
-    assert_eq!(outcome(&but(DESCRIPTOR, spaces).await).await.0, Reason::TooLarge);
-    let silent = but(STATUS, Reply::Silent).await;
+    assert_eq!(outcome(&provider_answering(DESCRIPTOR, spaces).await).await.0, Reason::TooLarge);
+    let silent = provider_answering(STATUS, Reply::Silent).await;
     let error = World::hurried(&[("good.example", &silent)], Some(STATUS)).invoke().await.unwrap_err();
     assert_eq!((error.reason, error.execution.as_deref()), (Reason::TooSlow, Some("e-1")));
     assert_eq!(silent.hits(STATUS), 11, "a provider that falls silent is left after ten more looks");
 }
 
 #[tokio::test]
-async fn an_execution_that_changes_its_name_or_its_skill_is_not_believed() {
+async fn changed_execution_or_skill_id_is_refused() {
     let other = |field: &'static str| {
         let mut answer = state("completed");
         answer[field] = json!("other");
         answer
     };
     for (line, field) in [(CALL, "skill_id"), (STATUS, "skill_id"), (STATUS, "execution_id")] {
-        let bad = but(line, Reply::json(200, &other(field))).await;
+        let bad = provider_answering(line, Reply::json(200, &other(field))).await;
         let (reason, code, _, said) = outcome(&bad).await;
         assert_eq!((reason, code), (Reason::Changed, ErrorCode::ValidationError), "{line} {field}");
         assert!(said.contains("\"other\""), "{said}");
     }
-    let long = but(
+    let long = provider_answering(
         CALL,
         Reply::json(202, &{
             let mut answer = state("accepted");
@@ -275,7 +278,7 @@ async fn an_execution_that_changes_its_name_or_its_skill_is_not_believed() {
 }
 
 #[tokio::test]
-async fn an_execution_that_goes_backwards_is_not_believed() {
+async fn backward_status_change_is_refused() {
     let bad = provider(|request, before| {
         let status = ["running", "accepted"].get(before).unwrap_or(&"completed");
         (request.line() == STATUS).then(|| Reply::json(200, &state(status)))
@@ -287,7 +290,7 @@ async fn an_execution_that_goes_backwards_is_not_believed() {
 }
 
 #[tokio::test]
-async fn answers_that_break_the_protocol_are_not_believed() {
+async fn invalid_invocation_response_is_refused() {
     let broken: [fn(&mut Value); 5] = [
         |answer| drop(answer.as_object_mut().unwrap().remove("timestamps")),
         |answer| answer["status"] = json!("cancelled"),
@@ -298,42 +301,42 @@ async fn answers_that_break_the_protocol_are_not_believed() {
     for change in broken {
         let mut answer = state("completed");
         change(&mut answer);
-        let bad = but(STATUS, Reply::json(200, &answer)).await;
+        let bad = provider_answering(STATUS, Reply::json(200, &answer)).await;
         assert_eq!(outcome(&bad).await.0, Reason::InvalidDocument, "{answer}");
     }
 }
 
 #[tokio::test]
-async fn a_skill_that_says_nowhere_what_became_of_it_is_refused() {
+async fn endpoint_without_status_url_is_refused() {
     let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().remove("status_url")));
-    let bad = but(DESCRIPTOR, skill).await;
+    let bad = provider_answering(DESCRIPTOR, skill).await;
     let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert_eq!((error.reason, error.execution.as_deref()), (Reason::NoStatusUrl, Some("e-1")));
 }
 
 #[tokio::test]
-async fn an_output_that_was_not_promised_is_not_handed_on() {
+async fn output_violating_its_schema_is_refused() {
     let mut answer = state("completed");
     answer["output"] = json!({"text": 7});
-    let bad = but(STATUS, Reply::json(200, &answer)).await;
+    let bad = provider_answering(STATUS, Reply::json(200, &answer)).await;
     let (reason, code, _, said) = outcome(&bad).await;
     assert_eq!((reason, code), (Reason::BadOutput, ErrorCode::ValidationError));
     assert!(said.contains("/text"), "{said}");
 }
 
 #[tokio::test]
-async fn a_body_of_another_type_than_json_is_not_written() {
+async fn non_json_request_type_is_refused() {
     let skill = changed(|skill| skill["endpoint"]["content_type"] = json!("multipart/form-data"));
-    let (reason, _, hits, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+    let (reason, _, hits, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
     assert_eq!((reason, hits), (Reason::CannotSend, 0), "{said}");
 }
 
-/// An index on the named host, a descriptor and an endpoint on others, which want a key.
+/// An index on the named host; descriptor and endpoint, which require a key, on another.
 async fn third_party() -> (Provider, Provider) {
     let mut listed = index();
     listed["skills"][0]["descriptor_url"] = json!("https://evil.example/b.json");
-    let good = but(INDEX, Reply::json(200, &listed)).await;
-    let evil = but(
+    let good = provider_answering(INDEX, Reply::json(200, &listed)).await;
+    let evil = provider_answering(
         DESCRIPTOR,
         changed(|skill| {
             skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
@@ -346,8 +349,8 @@ async fn third_party() -> (Provider, Provider) {
 }
 
 #[tokio::test]
-async fn a_credential_goes_only_where_the_named_host_vouches_for() {
-    let key = Call { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+async fn credential_is_not_sent_to_third_party_endpoint() {
+    let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
     let (good, evil) = third_party().await;
     let world = World::new(&[("good.example", &good), ("evil.example", &evil)]);
     let error = world.call(&key).await.unwrap_err();
@@ -363,16 +366,16 @@ async fn a_credential_goes_only_where_the_named_host_vouches_for() {
     };
     assert!(!saw(&evil) && !saw(&good));
 
-    let meant = Call { credential_for: Some("evil.example".to_owned()), ..key };
+    let meant = SkillCall { credential_for: Some("evil.example".to_owned()), ..key };
     assert_eq!(world.call(&meant).await.unwrap(), json!({"text": "hi"}));
     assert_eq!(evil.got(CALL)[0].header("x-key"), Some("hunter22"));
     assert_eq!(evil.got(DESCRIPTOR).last().unwrap().header("x-key"), None, "a descriptor needs no key");
 }
 
 #[tokio::test]
-async fn a_credential_is_not_sent_to_a_status_on_another_host() {
+async fn credential_is_not_sent_to_status_url_on_another_host() {
     let elsewhere = provider(|_, _| None).await;
-    let good = but(
+    let good = provider_answering(
         DESCRIPTOR,
         changed(|skill| {
             skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
@@ -381,7 +384,7 @@ async fn a_credential_is_not_sent_to_a_status_on_another_host() {
     )
     .await;
     let world = World::new(&[("good.example", &good), ("else.example", &elsewhere)]);
-    let key = Call { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+    let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
     world.call(&key).await.unwrap();
     assert_eq!(good.got(CALL)[0].header("x-key"), Some("hunter22"));
     assert!(elsewhere.hits(STATUS) > 0);
@@ -389,11 +392,11 @@ async fn a_credential_is_not_sent_to_a_status_on_another_host() {
 }
 
 #[tokio::test]
-async fn what_a_provider_calls_itself_cannot_move_the_terminal() {
-    let bad = but(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/\u{1b}[2J\u{202e}b"))).await;
+async fn control_characters_of_a_provider_are_escaped() {
+    let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/\u{1b}[2J\u{202e}b"))).await;
     let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");
-    let target = Target::parse("https://good.example/none.json").unwrap();
+    let target = SkillTarget::parse("https://good.example/none.json").unwrap();
     let error = World::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
     assert_eq!(error.code, FailureCode::Protocol(ErrorCode::SkillNotFound));
 }

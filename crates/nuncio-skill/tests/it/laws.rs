@@ -1,4 +1,4 @@
-//! The protocol's properties P1 to P5, and what must hold for any bytes at all.
+//! Property tests: P1 to P5 of the protocol, and validation of arbitrary bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields nobody knows.
+/// Unknown extra fields.
 fn extra() -> impl Strategy<Value = Map<String, Value>> {
     btree_map("x_.{0,4}", value(), 0..2).prop_map(|map| map.into_iter().collect())
 }
@@ -125,7 +125,7 @@ fn endpoint() -> impl Strategy<Value = InvocationEndpoint> {
     )
 }
 
-/// Any descriptor that conforms.
+/// Strategy for conforming descriptors.
 fn any_descriptor() -> impl Strategy<Value = SkillDescriptor> {
     let protocol = (version(), option::of(url()), extra())
         .prop_map(|(version, changelog_url, extra)| ProtocolVersion { version, changelog_url, extra });
@@ -165,7 +165,6 @@ fn any_descriptor() -> impl Strategy<Value = SkillDescriptor> {
     )
 }
 
-/// An index of skills with these ids.
 fn index_of(ids: &[String]) -> SkillIndex {
     let template: SkillIndexEntry = serde_json::from_value(index()["skills"][0].clone()).unwrap();
     SkillIndex {
@@ -180,7 +179,7 @@ fn valid_index(ids: &[String]) -> bool {
     validate_as(Kind::SkillIndex, validate::pretty(&index_of(ids)).as_bytes()).valid
 }
 
-/// Where the words of the closed lists stand.
+/// Pointers to enumeration values in documents, with the allowed values.
 fn closed_lists() -> Vec<(Kind, Value, &'static str, BTreeSet<&'static str>)> {
     let whole = descriptor();
     vec![
@@ -199,21 +198,21 @@ fn closed_lists() -> Vec<(Kind, Value, &'static str, BTreeSet<&'static str>)> {
 }
 
 proptest! {
-    /// P1, P3 and half of P4: what conforms is accepted and comes back as it was.
+    /// P1, P3 and half of P4: a conforming descriptor is accepted and round-trips.
     #[test]
-    fn what_is_written_is_read_back(descriptor in any_descriptor()) {
+    fn conforming_descriptor_round_trips(descriptor in any_descriptor()) {
         let text = validate::serialize(&descriptor);
         let report = validate(text.as_bytes());
         prop_assert!(report.valid, "{}", report);
         prop_assert_eq!(&parse(text.as_bytes()).unwrap(), &descriptor);
         prop_assert!(Kind::SkillDescriptor.fits_schema(&serde_json::from_str(&text).unwrap()));
-        // And again: nothing drifts.
+        // A second round trip changes nothing.
         prop_assert_eq!(validate::serialize(&parse(text.as_bytes()).unwrap()), text);
     }
 
-    /// P1: without a required field nothing conforms, whatever else it says.
+    /// P1: a descriptor without a required field is invalid, whatever else it contains.
     #[test]
-    fn a_missing_field_is_named(descriptor in any_descriptor(), place in 0_usize..12) {
+    fn missing_required_field_is_named(descriptor in any_descriptor(), place in 0_usize..12) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let schema: Value = serde_json::from_str(&nuncio_skill::schema::json::text()).unwrap();
         let name = schema["required"][place].as_str().unwrap();
@@ -222,9 +221,9 @@ proptest! {
         prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);
     }
 
-    /// P2: the closed lists are closed, also to words that differ in case alone.
+    /// P2: enumerations accept no other value, not even one that differs only in case.
     #[test]
-    fn closed_lists_are_closed(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
+    fn enumerations_refuse_other_values(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
         for (kind, document, path, allowed) in closed_lists() {
             let near = allowed.iter().map(|word| if upper { word.to_uppercase() } else { format!("{word} ") });
             for word in near.chain([word.clone()]).filter(|word| !allowed.contains(word.as_str())) {
@@ -237,9 +236,9 @@ proptest! {
         }
     }
 
-    /// P4: what does not conform is refused, and the place is named.
+    /// P4: an invalid document is refused and the fault names its path.
     #[test]
-    fn a_wrong_type_is_named(descriptor in any_descriptor(), place in 0_usize..16) {
+    fn wrong_type_is_reported_with_its_path(descriptor in any_descriptor(), place in 0_usize..16) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let map = document.as_object_mut().unwrap();
         let names: Vec<_> = map.keys().filter(|name| !name.starts_with("x_")).cloned().collect();
@@ -253,34 +252,34 @@ proptest! {
 
     /// P5: an index is valid exactly when its ids are distinct.
     #[test]
-    fn ids_are_distinct(ids in btree_set(".{0,6}", 1..6), twice in any::<prop::sample::Index>()) {
+    fn index_is_valid_only_with_distinct_ids(ids in btree_set(".{0,6}", 1..6), twice in any::<prop::sample::Index>()) {
         let mut ids: Vec<_> = ids.into_iter().collect();
         prop_assert!(valid_index(&ids));
         ids.push(twice.get(&ids).clone());
         prop_assert!(!valid_index(&ids));
     }
 
-    /// Whatever the JSON: no panic, valid or faults, and reading agrees with judging.
+    /// Validation of any JSON does not panic, and parsing agrees with validation.
     #[test]
-    fn any_json_is_judged(document in value()) {
-        judge_all(&document)?;
+    fn validation_and_parsing_agree_on_any_json(document in value()) {
+        check_all_kinds(&document)?;
     }
 
-    /// The same for what is nearly a document.
+    /// The same for almost valid documents.
     #[test]
-    fn near_documents_are_judged(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), odd in value()) {
+    fn validation_and_parsing_agree_on_almost_valid_documents(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), odd in value()) {
         let documents = whole();
         let (_, document) = which.get(&documents);
         let mut document = document.clone();
         let map = document.as_object_mut().unwrap();
         let names: Vec<_> = map.keys().cloned().collect();
         map.insert(at.get(&names).clone(), odd);
-        judge_all(&document)?;
+        check_all_kinds(&document)?;
     }
 
-    /// Whatever the bytes.
+    /// The same for arbitrary bytes.
     #[test]
-    fn any_bytes_are_judged(bytes in vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>()) {
+    fn validation_and_parsing_agree_on_any_bytes(bytes in vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>()) {
         for kind in Kind::ALL {
             let report = validate_as(kind, &bytes);
             prop_assert_eq!(report.valid, report.errors.is_empty());
@@ -292,12 +291,12 @@ proptest! {
     }
 }
 
-/// Judged as every kind.
-fn judge_all(document: &Value) -> Result<(), TestCaseError> {
-    Kind::ALL.into_iter().try_for_each(|kind| judge(kind, document))
+/// Validates the document as every kind.
+fn check_all_kinds(document: &Value) -> Result<(), TestCaseError> {
+    Kind::ALL.into_iter().try_for_each(|kind| check_kind(kind, document))
 }
 
-fn judge(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
+fn check_kind(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
     let report = check(kind, document);
     prop_assert_eq!(report.valid, report.errors.is_empty());
     prop_assert!(!report.valid || kind.fits_schema(document));
@@ -316,11 +315,11 @@ fn judge(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_judging_takes_reading_takes_for_every_change_of_every_example() {
+fn validation_and_parsing_agree_on_every_change_of_the_examples() {
     let mut verdicts = BTreeMap::new();
     for (kind, document) in whole() {
         for other in changed(&document) {
-            judge(kind, &other).unwrap();
+            check_kind(kind, &other).unwrap();
             *verdicts.entry(check(kind, &other).valid).or_insert(0) += 1;
         }
     }

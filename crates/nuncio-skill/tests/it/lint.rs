@@ -1,11 +1,11 @@
-//! What a schema lets through.
+//! Checks that go beyond the JSON schema.
 
 use nuncio_skill::validate::{Kind, MAX_FAULTS, check, validate, validate_as};
 use serde_json::{Value, json};
 
 use crate::sample::{descriptor, example, index};
 
-/// The errors and the warnings, as paths, of a document with one place set.
+/// Paths of errors and warnings of a document with one value replaced.
 fn with(kind: Kind, mut document: Value, path: &str, value: Value) -> (Vec<String>, Vec<String>) {
     let (above, name) = path.rsplit_once('/').unwrap();
     document.pointer_mut(above).unwrap()[name] = value;
@@ -18,7 +18,7 @@ fn with(kind: Kind, mut document: Value, path: &str, value: Value) -> (Vec<Strin
 }
 
 #[test]
-fn errors_are_what_breaks_a_rule_of_the_seed() {
+fn violated_rules_are_errors() {
     let good = descriptor();
     for (path, value) in [
         ("/endpoint/url", json!("ftp://a.example")),
@@ -55,7 +55,7 @@ fn errors_are_what_breaks_a_rule_of_the_seed() {
 }
 
 #[test]
-fn warnings_are_what_cannot_be_meant() {
+fn probable_mistakes_are_warnings() {
     let good = descriptor();
     for (path, value, warned) in [
         ("/auth", json!({"type": "api_key"}), "/auth/header"),
@@ -89,7 +89,7 @@ fn warnings_are_what_cannot_be_meant() {
 }
 
 #[test]
-fn the_states_of_an_execution_carry_what_they_must_and_nothing_else() {
+fn each_execution_status_requires_and_forbids_its_fields() {
     let error = json!({"code": "EXECUTION_FAILED", "message": "m"});
     for status in ["accepted", "running", "completed", "failed", "timeout"] {
         for bits in 0..8 {
@@ -123,7 +123,7 @@ fn the_states_of_an_execution_carry_what_they_must_and_nothing_else() {
 }
 
 #[test]
-fn a_fault_says_when_a_rule_holds() {
+fn fault_of_conditional_rule_states_the_condition() {
     let mut response = example(1016);
     response["status"] = json!("failed");
     response["output"] = json!({});
@@ -143,7 +143,7 @@ fn a_fault_says_when_a_rule_holds() {
 }
 
 #[test]
-fn our_extensions_of_a_request_are_checked_and_not_warned_of() {
+fn own_request_extensions_are_checked_without_warning() {
     let request = example(497);
     let set = |name: &str, value| with(Kind::InvocationRequest, request.clone(), &format!("/context/{name}"), value);
     let fine = (Vec::<String>::new(), Vec::<String>::new());
@@ -156,7 +156,7 @@ fn our_extensions_of_a_request_are_checked_and_not_warned_of() {
 }
 
 #[test]
-fn repeated_names_are_refused_with_their_place() {
+fn duplicate_json_key_is_refused_with_its_path() {
     let text = descriptor().to_string().replacen("\"name\":", "\"name\":\"first\",\"name\":", 1);
     let report = validate(text.as_bytes());
     assert_eq!(report.errors.len(), 1, "{report}");
@@ -164,7 +164,7 @@ fn repeated_names_are_refused_with_their_place() {
 }
 
 #[test]
-fn paths_are_json_pointers() {
+fn fault_paths_are_json_pointers() {
     let report = check(Kind::SkillDescriptor, &{
         let mut document = descriptor();
         document["auth"] = example(661)["auth"].clone();
@@ -179,7 +179,7 @@ fn paths_are_json_pointers() {
 }
 
 #[test]
-fn a_flood_of_faults_is_bounded() {
+fn number_of_reported_faults_is_limited() {
     let mut text = String::from(r#"{"protocol":{"version":"1.0.0"},"provider":{"name":"n"},"skills":[{}"#);
     while text.len() < 300_000 {
         text.push_str(",{}");

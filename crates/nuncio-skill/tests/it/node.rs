@@ -1,4 +1,4 @@
-//! The published schema in other people's software: Ajv, and the TypeScript compiler.
+//! The published schema in Ajv and the TypeScript compiler.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::sample::{changed, example, whole};
 
-fn told(name: &str) -> PathBuf {
+fn tool_path(name: &str) -> PathBuf {
     let path = std::env::var_os(name).map(PathBuf::from);
     path.unwrap_or_else(|| panic!("{name} must name a file of an npm package: run `cargo xtask test`"))
 }
@@ -34,7 +34,7 @@ process.stdout.write(JSON.stringify(verdicts));
 "##;
 
 #[test]
-fn ajv_and_we_judge_alike() {
+fn ajv_agrees_with_own_validator() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let mut corpus: Vec<(Kind, Value)> = Vec::new();
@@ -49,7 +49,7 @@ fn ajv_and_we_judge_alike() {
         file(name, &text);
     }
     let (fine, text) =
-        run(Command::new("node").current_dir(folder.path()).arg("judge.cjs").arg(told("NUNCIO_TEST_AJV")));
+        run(Command::new("node").current_dir(folder.path()).arg("judge.cjs").arg(tool_path("NUNCIO_TEST_AJV")));
     assert!(fine, "{text}");
     let theirs: Vec<bool> = serde_json::from_str(&text).unwrap();
     let ours: Vec<bool> = corpus.iter().map(|(kind, document)| kind.fits_schema(document)).collect();
@@ -62,7 +62,7 @@ fn ajv_and_we_judge_alike() {
 }
 
 #[test]
-fn every_example_has_the_published_type_and_wrong_ones_have_not() {
+fn examples_compile_against_published_types_and_invalid_ones_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let typed = |name: &str, place: usize, document: &Value| {
         format!("import type {{ {name} }} from \"./schema\";\nexport const value{place}: {name} = {document};\n")
@@ -72,7 +72,7 @@ fn every_example_has_the_published_type_and_wrong_ones_have_not() {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let mut command = Command::new("node");
-        command.current_dir(folder.path()).arg(told("NUNCIO_TEST_TYPESCRIPT"));
+        command.current_dir(folder.path()).arg(tool_path("NUNCIO_TEST_TYPESCRIPT"));
         command.args([
             "--strict",
             "--noEmit",
@@ -97,7 +97,7 @@ fn every_example_has_the_published_type_and_wrong_ones_have_not() {
     let (fine, text) = compile(&good);
     assert!(fine, "{text}");
 
-    // What the schema refuses for its shape, the compiler refuses too.
+    // A document that the schema refuses for its types must not compile.
     let document = |path: &str, value: Value| {
         let mut document = example(247);
         *document.pointer_mut(path).unwrap() = value;

@@ -1,29 +1,29 @@
-//! The seed's own examples, and what becomes of them when something is changed.
+//! Examples of the specification and systematic changes of them.
 
 use nuncio_skill::validate::Kind;
 use serde_json::{Value, json};
 
-/// Every JSON example of the seed with its line there.
+/// All JSON examples of the specification with their line numbers.
 pub(crate) fn examples() -> Vec<(u64, Value)> {
     serde_json::from_str(include_str!("../data/seed_examples.json")).unwrap()
 }
 
-/// The example at a line of the seed.
+/// Example at a line of the specification.
 pub(crate) fn example(line: u64) -> Value {
     examples().into_iter().find(|(at, _)| *at == line).unwrap().1
 }
 
-/// The descriptor of §3.6.
+/// Descriptor of §3.6.
 pub(crate) fn descriptor() -> Value {
     example(247)
 }
 
-/// The index of §4.6.
+/// Index of §4.6.
 pub(crate) fn index() -> Value {
     example(392)
 }
 
-/// Documents that between them have every field of every kind, all of them valid.
+/// Valid documents that together contain every field of every kind.
 pub(crate) fn whole() -> Vec<(Kind, Value)> {
     let mut documents: Vec<_> = examples().into_iter().filter_map(|(_, value)| Some((kind(&value)?, value))).collect();
     documents.retain(|(_, value)| value.pointer("/error/code") != Some(&json!("<ErrorCode>")));
@@ -42,7 +42,7 @@ pub(crate) fn whole() -> Vec<(Kind, Value)> {
     documents
 }
 
-/// Which document an example is; none for a part of one.
+/// Kind of an example; `None` for a fragment.
 pub(crate) fn kind(example: &Value) -> Option<Kind> {
     let has = |name: &str| example.get(name).is_some();
     match () {
@@ -55,7 +55,7 @@ pub(crate) fn kind(example: &Value) -> Option<Kind> {
     }
 }
 
-/// The document with one thing changed, for every place in it and everything that can be done there.
+/// Copies of the document, each with one change at one path.
 pub(crate) fn changed(document: &Value) -> Vec<Value> {
     let others = [json!(null), json!(true), json!(0), json!(-1.5), json!("x"), json!([]), json!([{}]), json!({})];
     let mut found = others.to_vec();
@@ -102,7 +102,7 @@ pub(crate) fn changed(document: &Value) -> Vec<Value> {
     found
 }
 
-/// Every place inside a value.
+/// JSON pointers of all values inside a value.
 fn paths(value: &Value, above: &str) -> Vec<String> {
     let inside: Vec<(String, &Value)> = match value {
         Value::Object(map) => {

@@ -1,8 +1,8 @@
-//! Every example of the seed is read, valid as the seed says, and written back as it was.
+//! Examples of the specification parse, validate as the specification says, and round-trip.
 
 use nuncio_skill::schema::json::rooted_at;
-use nuncio_skill::schema::{CATALOGUE, Published};
-use nuncio_skill::validate::{self, Document, Kind, check, parse_as, validate};
+use nuncio_skill::schema::{CATALOGUE, PublishedDefinition};
+use nuncio_skill::validate::{self, Kind, WireDocument, check, parse_as, validate};
 use nuncio_skill::wire::{
     AuthConfig, ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, ProtocolVersion, SkillDescriptor,
     SkillIndex,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::sample::{descriptor, example, examples, index, kind, whole};
 
-fn round_trip<T: Document>(document: &Value) {
+fn round_trip<T: WireDocument>(document: &Value) {
     let typed: T = parse_as(&serde_json::to_vec(document).unwrap()).unwrap();
     assert_eq!(&serde_json::to_value(&typed).unwrap(), document);
     let text = validate::pretty(&typed);
@@ -19,7 +19,7 @@ fn round_trip<T: Document>(document: &Value) {
 }
 
 #[test]
-fn every_whole_example_is_valid_and_comes_back() {
+fn every_complete_example_is_valid_and_round_trips() {
     let documents = whole();
     assert_eq!(documents.len(), 22);
     for (kind, document) in &documents {
@@ -37,14 +37,14 @@ fn every_whole_example_is_valid_and_comes_back() {
 }
 
 #[test]
-fn the_examples_themselves_cause_no_warning() {
+fn examples_cause_no_warning() {
     for (kind, document) in examples().into_iter().filter_map(|(_, value)| Some((kind(&value)?, value))) {
         assert_eq!(check(kind, &document).warnings, [], "{document}");
     }
 }
 
 #[test]
-fn every_part_shown_alone_fits_its_definition() {
+fn every_example_fragment_matches_its_definition() {
     let fits = |name: &str, part: &Value| jsonschema::validator_for(&rooted_at(name)).unwrap().is_valid(part);
     let mut parts = 0;
     for (_, value) in examples().iter().filter(|(_, value)| kind(value).is_none()) {
@@ -64,7 +64,7 @@ fn every_part_shown_alone_fits_its_definition() {
 }
 
 #[test]
-fn the_envelopes_own_placeholder_is_no_code() {
+fn placeholder_code_of_the_error_example_is_refused() {
     let report = check(Kind::ErrorResponse, &example(744));
     let [fault] = report.errors.as_slice() else { panic!("{report}") };
     assert_eq!((fault.path.as_str(), &fault.actual), ("/error/code", &json!("<ErrorCode>")));
@@ -72,7 +72,7 @@ fn the_envelopes_own_placeholder_is_no_code() {
 }
 
 #[test]
-fn the_sample_of_faults_is_reproduced_to_the_letter() {
+fn fault_report_equals_the_specified_example() {
     let mut bad = descriptor();
     bad["capability_type"] = json!("invalid_type");
     bad["endpoint"]["method"] = json!("PATCH");
@@ -81,7 +81,7 @@ fn the_sample_of_faults_is_reproduced_to_the_letter() {
 }
 
 #[test]
-fn each_missing_field_of_a_descriptor_is_named() {
+fn each_missing_descriptor_field_is_named() {
     let required = [
         "protocol",
         "id",
@@ -113,7 +113,7 @@ fn each_missing_field_of_a_descriptor_is_named() {
 }
 
 #[test]
-fn everything_missing_is_told_at_once() {
+fn empty_descriptor_reports_every_missing_field() {
     let report = validate(b"{}");
     assert_eq!(report.errors.len(), 12, "{report}");
     let report = validate(br#"{"endpoint": {}, "auth": {"type": "oauth2", "oauth2": {}}, "inputs": [{}, 7]}"#);
@@ -135,10 +135,10 @@ fn everything_missing_is_told_at_once() {
 }
 
 #[test]
-fn the_table_of_required_fields_is_the_seeds() {
+fn required_fields_match_the_specified_table() {
     let required = |name: &str| {
         let found = CATALOGUE.iter().find(|one| one.name() == name).unwrap();
-        let Published::Object(definition, _) = found else { panic!("{name} is a list of words") };
+        let PublishedDefinition::Object(definition, _) = found else { panic!("{name} is a list of words") };
         definition.fields.iter().filter(|field| field.required).map(|field| field.name).collect::<Vec<_>>()
     };
     assert_eq!(required("SkillDescriptor").len(), 12);
@@ -154,7 +154,7 @@ fn the_table_of_required_fields_is_the_seeds() {
 }
 
 #[test]
-fn a_descriptor_is_written_with_two_spaces_in_the_seeds_order() {
+fn descriptor_is_indented_by_two_spaces_in_specified_order() {
     let text = validate::serialize(&parse_as(&serde_json::to_vec(&descriptor()).unwrap()).unwrap());
     let top: Vec<_> = text.lines().filter(|line| line.starts_with("  \"")).map(str::trim).collect();
     let names: Vec<_> = top.iter().map(|line| line.split('"').nth(1).unwrap()).collect();
@@ -164,7 +164,7 @@ fn a_descriptor_is_written_with_two_spaces_in_the_seeds_order() {
 }
 
 #[test]
-fn null_differs_from_nothing_and_strangers_fields_are_kept() {
+fn null_differs_from_absent_and_unknown_fields_are_kept() {
     let mut document = descriptor();
     document["inputs"][0]["default"] = json!(null);
     document["inputs"][1]["default"] = json!(9_007_199_254_740_993_u64);
@@ -186,7 +186,7 @@ fn null_differs_from_nothing_and_strangers_fields_are_kept() {
 }
 
 #[test]
-fn an_index_with_an_id_twice_is_invalid() {
+fn index_with_duplicate_id_is_invalid() {
     let mut twice = index();
     twice["skills"][2]["id"] = twice["skills"][0]["id"].clone();
     let report = check(Kind::SkillIndex, &twice);
@@ -198,7 +198,7 @@ fn an_index_with_an_id_twice_is_invalid() {
 }
 
 #[test]
-fn what_proves_who_a_caller_is_is_never_printed() {
+fn debug_output_hides_caller_credentials() {
     let mut request: InvocationRequest = serde_json::from_value(example(497)).unwrap();
     let printed = format!("{request:?} {request:#?}");
     assert!(!printed.contains("sk-abc123"), "{printed}");

@@ -1,4 +1,4 @@
-//! The version rule (§6.3), every case of it.
+//! Version compatibility rule (§6.3).
 
 use nuncio_skill::validate::{VersionRule, check, compatibility, declared_protocol};
 use nuncio_skill::wire::{ErrorResponse, SkillVersion};
@@ -12,7 +12,7 @@ fn version(major: u64, minor: u64, patch: u64) -> SkillVersion {
 }
 
 #[test]
-fn the_table() {
+fn version_compatibility_follows_the_specified_table() {
     for descriptor in 0..=3 {
         for consumer in 0..=3 {
             let (older, newer) = (version(descriptor, 0, 0), version(consumer, 0, 0));
@@ -25,7 +25,7 @@ fn the_table() {
 
 proptest! {
     #[test]
-    fn minor_and_patch_never_matter(majors in (0_u64..4, 0_u64..4), rest in any::<[u64; 4]>()) {
+    fn minor_and_patch_do_not_affect_compatibility(majors in (0_u64..4, 0_u64..4), rest in any::<[u64; 4]>()) {
         let one = version(majors.0, rest[0], rest[1]);
         let other = version(majors.1, rest[2], rest[3]);
         let plain = (version(majors.0, 0, 0), version(majors.1, 0, 0));
@@ -34,7 +34,7 @@ proptest! {
 }
 
 #[test]
-fn the_error_says_what_both_documents_ask_for() {
+fn incompatibility_error_has_all_specified_details() {
     let mut error = compatibility(version(2, 0, 0), version(1, 5, 0)).unwrap_err();
     let sample: ErrorResponse = serde_json::from_value(example(886)).unwrap();
     let ours = error.to_error();
@@ -53,7 +53,7 @@ fn the_error_says_what_both_documents_ask_for() {
 }
 
 #[test]
-fn versions_are_three_numbers_wherever_they_stand() {
+fn version_must_be_three_numbers_in_every_document() {
     for (text, good) in [
         ("1.0.0", true),
         ("0.1.0", true),
@@ -79,7 +79,7 @@ fn versions_are_three_numbers_wherever_they_stand() {
 }
 
 #[test]
-fn the_version_of_a_document_we_cannot_read_is_still_known() {
+fn protocol_version_is_read_from_invalid_document() {
     let newer = json!({"protocol": {"version": "2.1.0"}, "everything": "else"});
     assert_eq!(declared_protocol(&newer), Some(version(2, 1, 0)));
     assert_eq!(declared_protocol(&json!({"protocol": {"version": 2}})), None);

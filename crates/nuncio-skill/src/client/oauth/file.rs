@@ -1,4 +1,4 @@
-//! Tokens in a file that only its owner can read.
+//! Token store in a file that only its owner can read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -7,51 +7,52 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use super::{TokenStore, Tokens};
+use super::{OAuthTokens, TokenStore};
 
-/// More is not read: a file of ours is far smaller.
+/// Size limit when reading the file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Tokens in a file of mode 0600.
+/// Token store in a file of mode 0600.
 #[derive(Debug)]
 pub struct FileTokens {
     path: PathBuf,
-    /// One writer at a time.
-    turn: Mutex<()>,
+    /// Serialises writers.
+    write_lock: Mutex<()>,
 }
 
 impl FileTokens {
-    /// Tokens in that file, which need not exist.
+    /// Uses the file at `path`, which need not exist.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, turn: Mutex::default() }
+        Self { path, write_lock: Mutex::default() }
     }
 
-    fn read(&self) -> Result<BTreeMap<String, Tokens>, String> {
-        let shown = self.path.display();
-        let wrong = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+    fn read(&self) -> Result<BTreeMap<String, OAuthTokens>, String> {
+        let path_text = self.path.display();
+        let wrong = |error: std::io::Error| format!("{path_text} cannot be read: {error}");
         let found = match fs::metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(wrong(error)),
         };
         if found.permissions().mode() & 0o077 != 0 {
-            return Err(format!("{shown} can be read by others; run `chmod 600` on it, or remove it"));
+            return Err(format!("{path_text} can be read by others; run `chmod 600` on it, or remove it"));
         }
         if found.len() > MAX_BYTES {
-            return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
+            return Err(format!("{path_text} is larger than {MAX_BYTES} bytes"));
         }
         let text = fs::read(&self.path).map_err(wrong)?;
-        serde_json::from_slice(&text).map_err(|_| format!("{shown} is not ours to read; remove it and log in again"))
+        serde_json::from_slice(&text)
+            .map_err(|_| format!("{path_text} is not ours to read; remove it and log in again"))
     }
 
-    fn write(&self, all: &BTreeMap<String, Tokens>) -> Result<(), String> {
-        let shown = self.path.display();
-        let wrong = |error: std::io::Error| format!("{shown} cannot be written: {error}");
+    fn write(&self, all: &BTreeMap<String, OAuthTokens>) -> Result<(), String> {
+        let path_text = self.path.display();
+        let wrong = |error: std::io::Error| format!("{path_text} cannot be written: {error}");
         if let Some(folder) = self.path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrong)?;
         }
-        // Whole at once, and never readable by others, not even for a moment.
+        // The file is replaced by a rename, and it is created with mode 0600, so that no other user can ever read it.
         let beside = self.path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&beside);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(wrong)?;
@@ -62,12 +63,12 @@ impl FileTokens {
 }
 
 impl TokenStore for FileTokens {
-    fn load(&self, key: &str) -> Option<Tokens> {
+    fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.read().ok()?.remove(key)
     }
 
-    fn save(&self, key: &str, tokens: Option<&Tokens>) -> Result<(), String> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    fn save(&self, key: &str, tokens: Option<&OAuthTokens>) -> Result<(), String> {
+        let _turn = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.read()?;
         match tokens {
             Some(tokens) => drop(all.insert(key.to_owned(), tokens.clone())),
@@ -82,8 +83,8 @@ mod tests {
     use super::*;
     use crate::client::credential::Secret;
 
-    fn tokens() -> Tokens {
-        Tokens {
+    fn tokens() -> OAuthTokens {
+        OAuthTokens {
             access: Secret::new("hunter22"),
             expires_at: None,
             refresh: Some(Secret::new("again")),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_for_their_owner_alone() {
+    fn token_file_is_readable_by_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nuncio/credentials.json");
         let store = FileTokens::at(path.clone());
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_not_used() {
+    fn token_file_readable_by_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials.json");
         let store = FileTokens::at(path.clone());

@@ -1,41 +1,38 @@
-//! A person allows it in a browser: authorisation code with PKCE (RFC 7636, RFC 8252).
+//! Login in a browser: authorization code with PKCE (RFC 7636, RFC 8252).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::digest;
 use url::Url;
 
-use super::loopback::Loopback;
+use super::loopback::RedirectListener;
 use super::{TokenSource, absolute, config, scope};
 use crate::client::credential::Secret;
-use crate::client::describe::Described;
+use crate::client::describe::ResolvedSkill;
 use crate::client::error::{ConsumerError, Reason, plain};
 use crate::client::{Consumer, Progress};
 
-/// What a login needs.
+/// Parameters of a login.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
-    /// The client that the provider knows us as.
+    /// Client id registered with the provider.
     pub client_id: String,
-    /// Its secret, if it has one.
+    /// Secret of a confidential client.
     pub client_secret: Option<Secret>,
-    /// The scopes to ask for; all the descriptor names when there are none.
+    /// Requested scopes; if empty, all scopes in the descriptor.
     pub scopes: Vec<String>,
 }
 
 impl Consumer {
-    /// Logs a person in: says where to go ([`Progress::Authorize`]), waits for the browser to come back to
-    /// a port of this machine, and keeps the tokens.
-    ///
-    /// # Errors
-    /// The person refused, nobody came back in time, or no token was given.
-    pub async fn login(&self, described: &Described, login: &Login) -> Result<(), ConsumerError> {
+    /// Reports the authorization URL ([`Progress::Authorize`]), waits for the browser's redirect to a loopback port,
+    /// and stores the tokens.
+    pub async fn login(&self, described: &ResolvedSkill, login: &Login) -> Result<(), ConsumerError> {
         super::super::credential::may_go(described, None)?;
         let config = config(described)?;
         let source = TokenSource::new(described, scope(config, &login.scopes))?.of_a_person();
-        let port = Loopback::open().await?;
-        let verifier = self.unguessable();
-        let state = self.unguessable();
+        let port = RedirectListener::open().await?;
+        let verifier = self.random_token();
+        let state = self.random_token();
         let mut url = absolute(&config.authorization_url)?;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an address for a browser", plain(url.as_str()));
@@ -56,8 +53,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// 256 random bits, as a browser can carry them.
-    fn unguessable(&self) -> String {
+    /// Returns 256 random bits in base64url.
+    fn random_token(&self) -> String {
         let mut bytes = [0_u8; 32];
         self.entropy.fill(&mut bytes);
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
@@ -79,7 +76,7 @@ fn ask(url: &mut Url, source: &TokenSource, login: &Login, redirect: &str, state
     }
 }
 
-/// The S256 challenge of a verifier.
+/// PKCE challenge (S256) of a verifier.
 fn challenge(verifier: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
 }
@@ -89,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_challenge_is_that_of_rfc_7636() {
+    fn pkce_challenge_matches_rfc_7636_example() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         assert_eq!(challenge(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }

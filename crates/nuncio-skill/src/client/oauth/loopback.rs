@@ -1,4 +1,4 @@
-//! The port of this machine that a browser comes back to (RFC 8252 §7.3).
+//! Loopback listener for the redirect of an OAuth login (RFC 8252 §7.3).
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use url::Url;
 
 use crate::client::error::{ConsumerError, Reason, plain};
 
-/// How long a person may take.
+/// Time limit for the login.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long a browser may take to send its request.
+/// Time limit for reading one request.
 const REQUEST: Duration = Duration::from_secs(10);
-/// How large that request may be.
+/// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
-/// How many requests are looked at: browsers ask for icons, and others may knock.
+/// Limit on accepted requests; browsers also ask for icons, and other programs may connect.
 const MAX_REQUESTS: usize = 50;
 
 const DONE: &str =
@@ -23,13 +23,13 @@ const DONE: &str =
 const FAILED: &str =
     "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>The login did not come about. The terminal says why.";
 
-/// A port that waits for one browser.
-pub(super) struct Loopback {
+/// Listener that accepts one OAuth redirect.
+pub(super) struct RedirectListener {
     listener: TcpListener,
     port: u16,
 }
 
-impl Loopback {
+impl RedirectListener {
     pub(super) async fn open() -> Result<Self, ConsumerError> {
         let opened = async {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -45,7 +45,7 @@ impl Loopback {
         format!("http://127.0.0.1:{}/callback", self.port)
     }
 
-    /// The code the browser brings, with the state it was sent away with.
+    /// Waits for the redirect that carries `state` and returns its authorization code.
     pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, ConsumerError> {
         let refused = |why: String| ConsumerError::new(Reason::TokenRefused, why);
         let too_late = clock.sleep_until(clock.now().after(PATIENCE));
@@ -56,7 +56,7 @@ impl Loopback {
                     Ok((stream, _)) => stream,
                     Err(error) => return Err(refused(format!("the browser cannot be heard: {error}"))),
                 },
-                () = &mut too_late => return Err(refused("nobody came back from the browser".to_owned())),
+                () = &mut too_late => return Err(refused("the browser did not return from the login in time".to_owned())),
             };
             let Some(back) = tokio::time::timeout(REQUEST, read(&mut stream)).await.ok().flatten() else { continue };
             match outcome(&back, state) {
@@ -75,7 +75,7 @@ impl Loopback {
     }
 }
 
-/// What a request brings: nothing unless it comes back from where we sent the browser.
+/// Authorization code or error of a redirect; `None` if the path or state does not match.
 fn outcome(back: &Url, state: &str) -> Option<Result<String, String>> {
     let of = |name: &str| back.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
     if back.path() != "/callback" || of("state").as_deref() != Some(state) {
@@ -91,7 +91,7 @@ fn outcome(back: &Url, state: &str) -> Option<Result<String, String>> {
     }
 }
 
-/// The address a `GET` asks for.
+/// Parses the URL of a `GET` request.
 async fn read(stream: &mut TcpStream) -> Option<Url> {
     let mut head = Vec::new();
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
@@ -111,7 +111,7 @@ async fn answer(stream: &mut TcpStream, status: &str, body: &str) {
         "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    // Whether the browser still listens makes no difference to the login.
+    // The login does not depend on the browser reading this page.
     let _ = stream.write_all(head.as_bytes()).await;
     let _ = stream.write_all(body.as_bytes()).await;
     let _ = stream.shutdown().await;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_browser_we_sent_is_believed() {
+    fn redirect_with_wrong_state_or_path_is_ignored() {
         let back = |query: &str| outcome(&Url::parse(&format!("http://127.0.0.1{query}")).unwrap(), "s1");
         assert_eq!(back("/callback?code=c&state=s1"), Some(Ok("c".to_owned())));
         for other in ["/favicon.ico", "/callback?code=c", "/callback?code=c&state=s2", "/x?code=c&state=s1"] {

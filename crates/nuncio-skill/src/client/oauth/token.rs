@@ -1,4 +1,4 @@
-//! The token endpoint: client credentials, refresh tokens, codes.
+//! Requests to the token endpoint: client credentials, refresh tokens, authorization codes.
 
 use std::time::Duration;
 
@@ -9,52 +9,52 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
-use super::{TokenSource, Tokens};
+use super::{OAuthTokens, TokenSource};
 use crate::client::Consumer;
 use crate::client::credential::Secret;
-use crate::client::error::{ConsumerError, Reason, plain, shown};
-use crate::client::exchange::Ask;
+use crate::client::error::{ConsumerError, Reason, display_url, plain};
+use crate::client::exchange::OutgoingRequest;
 
-/// How large a token's answer may be.
+/// Size limit of a token response, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// A token that ends sooner is as good as ended.
+/// A token that expires within this time counts as expired.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// What a token endpoint answers.
+/// Successful token response.
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
     token_type: String,
     expires_in: Option<u64>,
     refresh_token: Option<String>,
 }
 
-/// Why it gave none out (RFC 6749 §5.2).
+/// Error response of a token endpoint (RFC 6749 §5.2).
 #[derive(Deserialize)]
-struct Denied {
+struct TokenErrorResponse {
     error: String,
     error_description: Option<String>,
 }
 
 impl Consumer {
-    /// An access token that is still good: the one that is kept, or a new one.
+    /// Returns a valid access token: the stored one, or a new one.
     pub(in crate::client) async fn token(&self, source: &TokenSource) -> Result<Secret, ConsumerError> {
         let kept = self.tokens.load(&source.key);
         let now = self.clock.now();
-        let is_good = |tokens: &Tokens| tokens.expires_at.is_none_or(|end| now.after(LEEWAY) < end);
+        let is_good = |tokens: &OAuthTokens| tokens.expires_at.is_none_or(|end| now.after(LEEWAY) < end);
         if let Some(tokens) = kept.as_ref().filter(|tokens| is_good(tokens)) {
             return Ok(tokens.access.clone());
         }
         self.renew(source, kept).await
     }
 
-    /// Forgets an access token the provider did not take, and gets another.
+    /// Replaces an access token that the provider refused.
     pub(in crate::client) async fn token_anew(&self, source: &TokenSource) -> Result<(), ConsumerError> {
         let kept = self.tokens.load(&source.key);
         self.renew(source, kept).await.map(drop)
     }
 
-    async fn renew(&self, source: &TokenSource, kept: Option<Tokens>) -> Result<Secret, ConsumerError> {
+    async fn renew(&self, source: &TokenSource, kept: Option<OAuthTokens>) -> Result<Secret, ConsumerError> {
         let refresh = kept.as_ref().and_then(|tokens| tokens.refresh.clone());
         let (client, grant) = match (&source.client, kept, refresh) {
             (Some((id, secret)), ..) => {
@@ -81,20 +81,20 @@ impl Consumer {
         Ok(tokens.access)
     }
 
-    pub(super) fn keep(&self, source: &TokenSource, tokens: &Tokens) {
+    pub(super) fn keep(&self, source: &TokenSource, tokens: &OAuthTokens) {
         if let Err(why) = self.tokens.save(&source.key, Some(tokens)) {
             self.watcher.note(format!("the token is not kept: {why}"));
         }
     }
 
-    /// Asks for tokens, for that resource; without it where the server knows no resources.
+    /// Requests tokens with the `resource` parameter; repeats without it if the server does not support it.
     pub(super) async fn grant(
         &self,
         source: &TokenSource,
         client: &str,
         secret: Option<&Secret>,
         grant: Vec<(&str, String)>,
-    ) -> Result<Tokens, ConsumerError> {
+    ) -> Result<OAuthTokens, ConsumerError> {
         let mut with_resource = grant.clone();
         with_resource.push(("resource", source.resource.clone()));
         match self.ask_for_tokens(source, client, secret, with_resource).await {
@@ -111,7 +111,7 @@ impl Consumer {
         client: &str,
         secret: Option<&Secret>,
         mut fields: Vec<(&str, String)>,
-    ) -> Result<Tokens, ConsumerError> {
+    ) -> Result<OAuthTokens, ConsumerError> {
         fields.retain(|(name, value)| *name != "scope" || !value.is_empty());
         let mut headers = vec![
             ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
@@ -126,7 +126,7 @@ impl Consumer {
             None => fields.push(("client_id", client.to_owned())),
         }
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let ask = Ask {
+        let ask = OutgoingRequest {
             method: "POST",
             url: &source.token_url,
             named: &source.named,
@@ -140,8 +140,8 @@ impl Consumer {
             return Err(denied(&source.token_url, answer.status, &answer.body));
         }
         let refused =
-            |why: &str| ConsumerError::new(Reason::TokenRefused, format!("{} {why}", shown(&source.token_url)));
-        let granted: Granted =
+            |why: &str| ConsumerError::new(Reason::TokenRefused, format!("{} {why}", display_url(&source.token_url)));
+        let granted: TokenResponse =
             serde_json::from_slice(&answer.body).map_err(|_| refused("gave no token that can be read"))?;
         if !granted.token_type.eq_ignore_ascii_case("bearer") {
             return Err(refused("gave a token of a kind we do not know"));
@@ -149,7 +149,7 @@ impl Consumer {
         if granted.access_token.is_empty() || !granted.access_token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(refused("gave a token that cannot be sent"));
         }
-        Ok(Tokens {
+        Ok(OAuthTokens {
             access: Secret::new(granted.access_token),
             expires_at: granted.expires_in.map(|seconds| self.clock.now().after(Duration::from_secs(seconds))),
             refresh: granted.refresh_token.map(Secret::new),
@@ -160,8 +160,8 @@ impl Consumer {
 }
 
 fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
-    let place = shown(url);
-    let said: Option<Denied> = serde_json::from_slice(body).ok();
+    let place = display_url(url);
+    let said: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
     let Some(said) = said else {
         return ConsumerError::new(Reason::TokenRefused, format!("{place} gave no token: it answered {status}"));
     };
@@ -172,7 +172,7 @@ fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
         "invalid_client" => "check the client's id and secret",
         "invalid_scope" => "ask for fewer scopes with --scope",
         "invalid_grant" => "log in again with --login",
-        _ => "ask whoever runs that server",
+        _ => "ask the operator of that server",
     };
     failure.details(json!({"error": error, "url": place})).advice(advice)
 }

@@ -1,4 +1,4 @@
-//! Parameters and the schemas nested in documents.
+//! Checks parameters and nested JSON schemas.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use nuncio_core::schema::Schema;
 use serde_json::Value;
 
 use super::{Lint, MAX_FAULTS};
-use crate::validate::shown::type_name;
+use crate::validate::actual_value::type_name;
 
-/// The types JSON Schema has.
+/// Type names of JSON Schema.
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
 impl Lint<'_> {
-    /// Every parameter of a list.
+    /// Checks every parameter of a list.
     pub(super) fn parameters(&mut self, path: &str) {
         let mut names = HashSet::new();
         for (place, parameter) in self.list(path).iter().enumerate() {
@@ -41,7 +41,7 @@ impl Lint<'_> {
         }
     }
 
-    /// A nested JSON Schema: an error when it is none, a warning when it is one we cannot use.
+    /// Checks a nested JSON Schema: an error if it is invalid, a warning if it cannot be compiled here.
     pub(super) fn schema(&mut self, path: &str) -> Option<Schema> {
         let source = self.at(path).filter(|source| source.is_object())?;
         if let Err(error) = meta(source) {
@@ -60,8 +60,7 @@ impl Lint<'_> {
     }
 }
 
-/// Whether it is a JSON Schema of the draft it names, 2020-12 when it names none. A draft nobody knows
-/// cannot be judged.
+/// Validates a schema against the meta-schema of the draft it names, 2020-12 by default. Unknown drafts pass.
 fn meta(source: &Value) -> Result<(), ValidationError<'_>> {
     match source.get("$schema").and_then(Value::as_str).map(|draft| draft.trim_end_matches('#')) {
         None | Some("https://json-schema.org/draft/2020-12/schema") => draft202012::meta::validate(source),
@@ -73,7 +72,7 @@ fn meta(source: &Value) -> Result<(), ValidationError<'_>> {
     }
 }
 
-/// Whether a value is of a JSON Schema type; of one nobody knows, which was told already, any is.
+/// Whether a value has a JSON Schema type. Unknown types match, because they are reported elsewhere.
 fn is_of_type(value: &Value, kind: &str) -> bool {
     match kind {
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),

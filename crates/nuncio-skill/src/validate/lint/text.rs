@@ -1,4 +1,4 @@
-//! Texts that must be something more.
+//! Checks string formats: timestamps, URLs, header names.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -6,16 +6,16 @@ use url::Url;
 
 use crate::wire::EXECUTION_ID;
 
-/// What an ISO 8601 text says.
+/// Parsed ISO 8601 text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Time {
-    /// A moment everyone agrees on.
+    /// Time with an offset.
     Moment(Timestamp),
-    /// A date, or a time of some unnamed place.
+    /// Date, or time without an offset.
     Local,
 }
 
-/// Reads ISO 8601: a date, or a date, `T`, a time and perhaps an offset.
+/// Parses ISO 8601: a date, or a date, `T`, a time and an optional offset.
 pub(super) fn time(text: &str) -> Option<Time> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte);
     if !text.bytes().all(is_plain) {
@@ -24,15 +24,15 @@ pub(super) fn time(text: &str) -> Option<Time> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Some(Time::Moment(moment));
     }
-    // What reads a local time would pass over a broken offset.
+    // The parser of local times would accept a broken offset.
     let no_offset = !text.ends_with('Z') && text.find('T').is_none_or(|at| !text[at..].contains(['+', '-']));
     let is_local = no_offset && (text.parse::<Date>().is_ok() || text.parse::<DateTime>().is_ok());
     is_local.then_some(Time::Local)
 }
 
-/// Whether it is an absolute http or https URL, or a template that becomes one.
+/// Whether the text is an absolute http or https URL, or a template for one.
 pub(super) fn is_http_url(text: &str) -> bool {
-    // A parser would pass over white space and line ends; nobody else must have to.
+    // The URL parser ignores white space and line ends; other implementations may not.
     if text.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
         return false;
     }
@@ -41,7 +41,7 @@ pub(super) fn is_http_url(text: &str) -> bool {
     absolute && Url::parse(&text.replace(EXECUTION_ID, "id")).is_ok_and(|url| url.has_host())
 }
 
-/// Whether it can be the name of an HTTP header.
+/// Whether the text is a valid HTTP header name.
 pub(super) fn is_header_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn time_accepts_iso_8601_only() {
         for moment in ["2025-01-15T08:00:00Z", "2025-01-15T08:00:00.123+02:00", "2025-01-15T08:00:00-05:00"] {
             assert!(matches!(time(moment), Some(Time::Moment(_))), "{moment}");
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn urls() {
+    fn url_check_accepts_absolute_http_urls_only() {
         for good in
             ["https://a.example", "http://localhost:7400/x?y#z", "HTTPS://a.example/{execution_id}", "https://1.2.3.4"]
         {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn header_names() {
+    fn invalid_header_names_are_refused() {
         assert!(is_header_name("X-API-Key"));
         for bad in ["", "X Key", "X:Key", "X\r\nKey", "clé"] {
             assert!(!is_header_name(bad), "{bad:?}");

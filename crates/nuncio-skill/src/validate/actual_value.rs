@@ -1,8 +1,7 @@
-//! How what is at a place in a document is told.
+//! Representation of actual values in fault reports.
 
 use serde_json::Value;
 
-/// The JSON type of a value.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -14,8 +13,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The value itself where it is short and plain, else its type.
-pub(crate) fn shown(value: &Value) -> Value {
+/// The value if it is short and scalar, else its type name.
+pub(crate) fn actual_value(value: &Value) -> Value {
     const LONG: usize = 200;
     match value {
         Value::String(text) if text.chars().count() > LONG => {

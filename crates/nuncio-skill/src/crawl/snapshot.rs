@@ -1,4 +1,4 @@
-//! What is kept of a domain between visits: its index, page by page, and what its descriptors said.
+//! Stored snapshot of a followed domain: the pages of its index and the state of its descriptors.
 
 use std::time::Duration;
 
@@ -6,62 +6,64 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::Unlisted;
-use crate::registry::{ListedProvider, ListedSkill, Shelf};
+use super::UnlistedSkill;
+use crate::registry::{HostSkills, ListedProvider, ListedSkill};
 use crate::wire::{AccessPolicy, CapabilityType, SkillDescriptor, SkillIndexEntry, SkillVersion};
 
-/// How long a descriptor is believed when its entry stays the same.
+/// Time after which an unchanged descriptor is fetched again.
 const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a descriptor that cannot be listed is left alone when its entry stays the same.
+/// Time after which an unusable descriptor is fetched again although its index entry is unchanged.
 const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
-    /// The pages of the index, in order.
-    pub(super) pages: Vec<PageMark>,
-    /// The skills that are not private.
-    pub(super) skills: Vec<KeptSkill>,
+pub(super) struct DomainSnapshot {
+    /// Index pages, in order.
+    pub(super) pages: Vec<SnapshotPage>,
+    /// Skills whose access is not private.
+    pub(super) skills: Vec<SnapshotSkill>,
 }
 
-/// One page of an index, without its skills.
+/// Index page without its skills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct PageMark {
+pub(super) struct SnapshotPage {
     pub(super) url: Url,
-    /// By which the host knows whether we have it as it is.
+    /// `ETag` of the page, for the next conditional request.
     pub(super) etag: Option<String>,
     pub(super) next: Option<Url>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct KeptSkill {
-    /// As the index has it.
+pub(super) struct SnapshotSkill {
+    /// Entry in the index.
     pub(super) entry: SkillIndexEntry,
-    /// The number of its page.
+    /// Number of the index page.
     pub(super) page: usize,
-    /// What its descriptor came to.
-    pub(super) state: State,
-    /// When its descriptor was last read.
+    pub(super) state: DescriptorState,
+    /// Time the descriptor was last fetched.
     pub(super) read_at: Option<Timestamp>,
-    /// By which its host knows whether we have it as it is.
+    /// `ETag` of the descriptor.
     pub(super) etag: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub(super) enum State {
-    /// Its descriptor was not read yet.
+pub(super) enum DescriptorState {
     Unread,
-    /// Its descriptor could not be had; it is asked for at the next visit.
-    Unreachable { why: String },
-    /// It cannot be listed.
-    Unusable { why: String },
-    /// It is listed.
-    Listed(Told),
+    /// The descriptor could not be fetched; the next visit tries again.
+    Unreachable {
+        why: String,
+    },
+    /// The descriptor is invalid or contradicts the index, so the skill is not listed.
+    Unusable {
+        why: String,
+    },
+    Listed(DescriptorSummary),
 }
 
-/// What a descriptor says. Where it differs from the index, a caller will meet what it says.
+/// Fields of a descriptor that the registry shows. They take precedence over the index entry, because callers meet the
+/// descriptor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct DescriptorSummary {
     provider: ListedProvider,
     tags: Vec<String>,
     capability_type: CapabilityType,
@@ -69,7 +71,7 @@ pub(super) struct Told {
     version: SkillVersion,
 }
 
-impl Told {
+impl DescriptorSummary {
     pub(super) fn by(descriptor: SkillDescriptor) -> Self {
         Self {
             provider: ListedProvider { name: descriptor.provider.name, url: descriptor.provider.url },
@@ -85,32 +87,32 @@ impl Told {
     }
 }
 
-impl KeptSkill {
-    /// A skill that is new, or whose entry has changed.
+impl SnapshotSkill {
+    /// State of a new skill, or of one whose index entry changed.
     pub(super) fn new(mut entry: SkillIndexEntry, page: usize) -> Self {
         entry.extra.clear();
-        Self { entry, page, state: State::Unread, read_at: None, etag: None }
+        Self { entry, page, state: DescriptorState::Unread, read_at: None, etag: None }
     }
 
-    /// Whether its descriptor is to be read.
+    /// Whether the descriptor must be fetched.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let believed = match &self.state {
-            State::Unread | State::Unreachable { .. } => return true,
-            State::Unusable { .. } => LEFT_ALONE,
-            State::Listed(told) if told.agrees_with(&self.entry) => BELIEVED,
-            // One of the two is being changed.
-            State::Listed(_) => LEFT_ALONE,
+            DescriptorState::Unread | DescriptorState::Unreachable { .. } => return true,
+            DescriptorState::Unusable { .. } => LEFT_ALONE,
+            DescriptorState::Listed(told) if told.agrees_with(&self.entry) => BELIEVED,
+            // The index and the descriptor disagree, so one of them is probably being changed.
+            DescriptorState::Listed(_) => LEFT_ALONE,
         };
         self.read_at.is_none_or(|read_at| read_at.after(believed) <= now)
     }
 
     pub(super) fn is_listed(&self) -> bool {
-        matches!(self.state, State::Listed(_))
+        matches!(self.state, DescriptorState::Listed(_))
     }
 }
 
-impl Kept {
-    /// What was written. What cannot be read any more is as if it had never been.
+impl DomainSnapshot {
+    /// Parses a stored snapshot; an unreadable one counts as empty.
     pub(super) fn read(offers: &str) -> Self {
         serde_json::from_str(offers).unwrap_or_default()
     }
@@ -119,10 +121,10 @@ impl Kept {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is listed of it.
-    pub(super) fn shelf(&self, last_seen: Timestamp) -> Shelf {
+    /// Listed skills of the snapshot.
+    pub(super) fn host_skills(&self, last_seen: Timestamp) -> HostSkills {
         let listed = self.skills.iter().filter_map(|skill| {
-            let State::Listed(told) = &skill.state else { return None };
+            let DescriptorState::Listed(told) = &skill.state else { return None };
             let entry = SkillIndexEntry {
                 capability_type: told.capability_type,
                 access: told.access,
@@ -131,21 +133,21 @@ impl Kept {
             };
             Some(ListedSkill::new(entry, told.provider.clone(), told.tags.clone()))
         });
-        Shelf::new(listed.collect(), last_seen)
+        HostSkills::new(listed.collect(), last_seen)
     }
 
     pub(super) fn listed(&self) -> u64 {
         self.skills.iter().filter(|skill| skill.is_listed()).count() as u64
     }
 
-    pub(super) fn unlisted(&self) -> impl Iterator<Item = Unlisted> {
+    pub(super) fn unlisted(&self) -> impl Iterator<Item = UnlistedSkill> {
         self.skills.iter().filter_map(|skill| {
             let why = match &skill.state {
-                State::Listed(_) => return None,
-                State::Unread => "its descriptor was not read yet",
-                State::Unreachable { why } | State::Unusable { why } => why,
+                DescriptorState::Listed(_) => return None,
+                DescriptorState::Unread => "its descriptor was not read yet",
+                DescriptorState::Unreachable { why } | DescriptorState::Unusable { why } => why,
             };
-            Some(Unlisted { id: crate::client::plain(&skill.entry.id), why: why.to_owned() })
+            Some(UnlistedSkill { id: crate::client::plain(&skill.entry.id), why: why.to_owned() })
         })
     }
 }

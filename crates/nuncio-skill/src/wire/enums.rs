@@ -1,30 +1,25 @@
-//! The closed lists of words (§3.4, §3.5.3, §5.3).
+//! Enumerations of the protocol (§3.4, §3.5.3, §5.3).
 
 use nuncio_core::agent::{CapabilityType, SkillAccess, SkillMethod};
 use serde::{Deserialize, Serialize};
 
-use crate::schema::model::{Described, Shape};
+use crate::schema::model::{HasShape, Shape};
 
-/// How callers of a skill say who they are (§3.4.3).
+/// Authentication scheme of a skill (§3.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthType {
-    /// By a key in a header.
     ApiKey,
-    /// By an OAuth 2.0 access token.
     #[serde(rename = "oauth2")]
     OAuth2,
-    /// In a way of its own.
+    /// A scheme described in the descriptor's `custom` field.
     Custom,
-    /// They need not.
     None,
 }
 
 impl AuthType {
-    /// Every type, in the seed's order.
     pub const ALL: [Self; 4] = [Self::ApiKey, Self::OAuth2, Self::Custom, Self::None];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,27 +31,20 @@ impl AuthType {
     }
 }
 
-/// How far an execution is (§3.4.4).
+/// Execution status (§3.4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// Taken on.
     Accepted,
-    /// Being done.
     Running,
-    /// Done.
     Completed,
-    /// Not done, and it will not be.
     Failed,
-    /// Not done in time.
     Timeout,
 }
 
 impl ExecutionStatus {
-    /// Every status, in the seed's order.
     pub const ALL: [Self; 5] = [Self::Accepted, Self::Running, Self::Completed, Self::Failed, Self::Timeout];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -68,31 +56,26 @@ impl ExecutionStatus {
         }
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the status is final.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Timeout)
     }
 }
 
-/// How soon an execution should be done beside others (§5.3).
+/// Scheduling priority of an execution (§5.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// After the others.
     Low,
-    /// As they come.
     #[default]
     Normal,
-    /// Before the others.
     High,
 }
 
 impl Priority {
-    /// Every priority, in the seed's order.
     pub const ALL: [Self; 3] = [Self::Low, Self::Normal, Self::High];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -103,43 +86,43 @@ impl Priority {
     }
 }
 
-impl Described for CapabilityType {
+impl HasShape for CapabilityType {
     fn shape() -> Shape {
-        Shape::Named("CapabilityType")
+        Shape::Reference("CapabilityType")
     }
 }
 
-impl Described for SkillAccess {
+impl HasShape for SkillAccess {
     fn shape() -> Shape {
-        Shape::Named("AccessPolicy")
+        Shape::Reference("AccessPolicy")
     }
 }
 
-impl Described for AuthType {
+impl HasShape for AuthType {
     fn shape() -> Shape {
-        Shape::Named("AuthType")
+        Shape::Reference("AuthType")
     }
 }
 
-impl Described for ExecutionStatus {
+impl HasShape for ExecutionStatus {
     fn shape() -> Shape {
-        Shape::Named("ExecutionStatus")
+        Shape::Reference("ExecutionStatus")
     }
 }
 
-impl Described for Priority {
+impl HasShape for Priority {
     fn shape() -> Shape {
-        Shape::Words(Self::ALL.iter().map(|word| word.as_str()).collect())
+        Shape::Enum(Self::ALL.iter().map(|word| word.as_str()).collect())
     }
 }
 
-impl Described for SkillMethod {
+impl HasShape for SkillMethod {
     fn shape() -> Shape {
-        Shape::Words(Self::ALL.iter().map(|word| word.as_str()).collect())
+        Shape::Enum(Self::ALL.iter().map(|word| word.as_str()).collect())
     }
 }
 
-/// Reads and writes a [`SkillMethod`] as its word.
+/// Serde functions for [`SkillMethod`].
 pub(super) mod method {
     use super::SkillMethod;
 
@@ -161,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_listed_is_what_is_read_and_written() {
+    fn enum_values_round_trip_through_serde() {
         fn words<T: Serialize + Copy>(all: &[T]) -> Vec<String> {
             all.iter().map(|word| serde_json::to_value(word).unwrap().as_str().unwrap().to_owned()).collect()
         }
