@@ -1,21 +1,21 @@
-//! What agents think with: `rules` and `script` in this process, `model` at a language model's
-//! server, `process` in a program of the author's, `aap` at another AAP server.
+//! Brains of agents: `rules` and `script` run in this process, `model` calls a language model's server, `process`
+//! starts a program of the author, `aap` calls another AAP server.
 
 use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, BrainSpec};
-use nuncio_engine::ports::brain::{Brain, Brains};
+use nuncio_engine::ports::brain::{Brain, BrainFactory};
 use nuncio_engine::ports::clock::Clock;
 
 use crate::runners::Runners;
 use crate::runners::process::Programs;
 
 mod aap;
+mod chunks;
 mod model;
 mod process;
 mod rules;
 mod script;
-mod words;
 
 pub use aap::AapBrain;
 pub use model::ModelBrain;
@@ -23,40 +23,39 @@ pub use process::ProcessBrain;
 pub use rules::RulesBrain;
 pub use script::ScriptBrain;
 
-/// Makes the brain that an agent file asks for.
+/// Creates the brain that an agent file declares.
 #[derive(Debug, Clone)]
 pub struct LocalBrains {
-    means: Arc<Means>,
+    services: Arc<BrainServices>,
 }
 
-/// What brains think by.
+/// Services that brains use.
 #[derive(Debug)]
-pub(crate) struct Means {
-    /// The time.
+pub(crate) struct BrainServices {
     pub(crate) clock: Arc<dyn Clock>,
-    /// The way out to addresses that an agent file names.
+    /// HTTP client for addresses that an agent file names.
     pub(crate) http: reqwest::Client,
-    /// How programs are started, and where an agent's relative paths begin.
+    /// Starts programs and resolves relative paths of an agent.
     pub(crate) programs: Arc<Programs>,
 }
 
 impl LocalBrains {
-    /// Brains beside these runners: with their clock, their way out and their folders.
+    /// Creates brains that share the clock, HTTP client and folders of the runners.
     #[must_use]
     pub fn new(runners: &Runners) -> Self {
-        Self { means: Arc::new(runners.means()) }
+        Self { services: Arc::new(runners.services()) }
     }
 }
 
-impl Brains for LocalBrains {
+impl BrainFactory for LocalBrains {
     fn brain(&self, agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
-        let clock = || Arc::clone(&self.means.clock);
+        let clock = || Arc::clone(&self.services.clock);
         Ok(match &agent.brain {
             BrainSpec::Script => Arc::new(ScriptBrain::new(clock())),
             BrainSpec::Rules(spec) => Arc::new(RulesBrain::new(spec, clock())?),
-            BrainSpec::Model(spec) => Arc::new(ModelBrain::new(spec, Arc::clone(&self.means))),
-            BrainSpec::Process(program) => Arc::new(ProcessBrain::new(program, Arc::clone(&self.means))),
-            BrainSpec::Aap(spec) => Arc::new(AapBrain::new(spec, Arc::clone(&self.means))),
+            BrainSpec::Model(spec) => Arc::new(ModelBrain::new(spec, Arc::clone(&self.services))),
+            BrainSpec::Process(program) => Arc::new(ProcessBrain::new(program, Arc::clone(&self.services))),
+            BrainSpec::Aap(spec) => Arc::new(AapBrain::new(spec, Arc::clone(&self.services))),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The outbound client: the one way to an address that came from outside.
+//! HTTP client for addresses that come from other hosts.
 //!
-//! Architecture Invariant: nothing else in the tree connects to a stranger's address. A stranger's
-//! address is connected to only after the very socket address was found to be public.
+//! Architecture Invariant: nothing else in the tree connects to an untrusted address. Such an address is connected to
+//! only after the exact socket address was found to be public.
 
 use std::error::Error as _;
 use std::fmt;
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use nuncio_core::address::shown;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Method};
 use url::{Host, Url};
@@ -27,71 +27,63 @@ pub use address::is_public;
 pub use allow::Allow;
 
 use allow::bare_name;
-use resolver::{Blocked, GuardedResolver, Lookup, Reach};
+use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, Lookup};
 
-/// What we call ourselves.
+/// Value of `User-Agent`.
 const USER_AGENT: &str = concat!("nuncio/", env!("CARGO_PKG_VERSION"));
-/// How long a connection may take to come about, whatever the whole exchange may take.
+/// Time limit for connecting, independent of the whole exchange.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many headers an answer may have.
+/// Limit on response headers.
 const MAX_HEADERS: usize = 100;
-/// How large the headers of an answer may be together.
+/// Size limit of all response headers, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Headers that are the transport's to write.
+/// Headers that only the transport may set.
 const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
 
-/// Makes ring the process's TLS provider. Call it first thing; again does no harm.
+/// Installs ring as the TLS provider of the process. Call it first; repeated calls are harmless.
 pub fn install_crypto() {
-    // An error means that a provider is installed already, which is what we want.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// [`Fetch`] with the rules for strangers' addresses: `https:` only, public addresses only, checked
-/// on what is connected to; and for every address: no redirects, no proxies, no cookies, no
-/// compression, bounded in time and size.
+/// [`Fetch`] with rules for untrusted addresses: `https:` only, and only public addresses, checked at connection time.
+/// For every address: no redirects, proxies, cookies or compression, and limits of time and size.
 pub struct GuardedFetch {
     strangers: Client,
-    /// For addresses the operator named, and for strangers' addresses the operator opened by name.
+    /// For addresses that the operator named, and untrusted addresses that the operator allowed.
     configured: Client,
-    /// For strangers' addresses on this machine, when developing.
+    /// For untrusted addresses on this machine, in development mode.
     loopback: Option<Client>,
-    /// The same three for connections that keep talking, which only HTTP/1.1 becomes.
-    talking: Box<Talking>,
+    /// The same three clients for WebSockets, which need HTTP/1.1.
+    websockets: Box<WebSocketClients>,
     allow: Allow,
 }
 
-/// Clients that speak HTTP/1.1 alone.
-struct Talking {
+/// Clients restricted to HTTP/1.1.
+struct WebSocketClients {
     strangers: Client,
     configured: Client,
     loopback: Option<Client>,
 }
 
 impl GuardedFetch {
-    /// A client with the operator's exceptions. `dev` lets strangers' addresses name this machine,
-    /// also by `http:`. `extra_roots` are certificates, in PEM, trusted beside the system's.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
+    /// Creates a client with the operator's exceptions. `dev` allows untrusted addresses on this machine, also by
+    /// `http:`. `extra_roots` are PEM certificates that are trusted beside the system's.
     pub fn new(allow: Allow, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
         Self::with_lookup(allow, dev, extra_roots, resolver::system)
     }
 
-    /// The same, but no connection is used twice: the name is resolved, and its addresses checked, for each
-    /// request anew.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
+    /// As [`Self::new`], without connection reuse: each request resolves the name and checks its addresses again.
     pub fn connecting_anew(allow: Allow, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
-        Self::keeping(0, allow, dev, extra_roots, resolver::system)
+        Self::with_idle_connections(0, allow, dev, extra_roots, resolver::system)
     }
 
     fn with_lookup(allow: Allow, dev: bool, extra_roots: Option<&[u8]>, lookup: Lookup) -> Result<Self, String> {
-        Self::keeping(usize::MAX, allow, dev, extra_roots, lookup)
+        Self::with_idle_connections(usize::MAX, allow, dev, extra_roots, lookup)
     }
 
-    /// Keeps so many connections to a host that have nothing to do.
-    fn keeping(
+    /// Sets the number of idle connections per host.
+    fn with_idle_connections(
         idle: usize,
         allow: Allow,
         dev: bool,
@@ -108,13 +100,13 @@ impl GuardedFetch {
             let resolver = GuardedResolver { reach, lookup };
             client(&roots, talks, |builder| builder.dns_resolver(resolver.clone()).pool_max_idle_per_host(idle))
         };
-        let loopback = |talks| dev.then(|| guarded(Reach::Loopback, talks)).transpose();
+        let loopback = |talks| dev.then(|| guarded(AddressPolicy::Loopback, talks)).transpose();
         Ok(Self {
-            strangers: guarded(Reach::Public(allow.clone()), false)?,
+            strangers: guarded(AddressPolicy::Public(allow.clone()), false)?,
             configured: client(&roots, false, |builder| builder.pool_max_idle_per_host(idle))?,
             loopback: loopback(false)?,
-            talking: Box::new(Talking {
-                strangers: guarded(Reach::Public(allow.clone()), true)?,
+            websockets: Box::new(WebSocketClients {
+                strangers: guarded(AddressPolicy::Public(allow.clone()), true)?,
                 configured: client(&roots, true, |builder| builder)?,
                 loopback: loopback(true)?,
             }),
@@ -122,34 +114,34 @@ impl GuardedFetch {
         })
     }
 
-    /// A client for addresses the operator named, for libraries that bring requests of their own:
-    /// no redirects, no proxies, no cookies. It sets no limit of time or size.
+    /// Client for addresses that the operator named, for libraries that send their own requests. It has no redirects,
+    /// proxies or cookies, and no limit of time or size.
     #[must_use]
     pub fn client_for_configured(&self) -> Client {
         self.configured.clone()
     }
 
-    /// The client that may be used for an address, or why there is none.
+    /// Client for an address, or the reason why it is refused.
     fn client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
-        Ok(match self.way(url, trust)? {
-            Way::Configured => &self.configured,
-            Way::Stranger => &self.strangers,
-            Way::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
+        Ok(match self.route(url, trust)? {
+            Route::Configured => &self.configured,
+            Route::Stranger => &self.strangers,
+            Route::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
         })
     }
 
-    /// The same for a connection that keeps talking.
-    fn talking_client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
-        let talking = &self.talking;
-        Ok(match self.way(url, trust)? {
-            Way::Configured => &talking.configured,
-            Way::Stranger => &talking.strangers,
-            Way::Loopback => talking.loopback.as_ref().unwrap_or(&talking.strangers),
+    /// WebSocket client for an address, or the reason why it is refused.
+    fn websocket_client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
+        let websockets = &self.websockets;
+        Ok(match self.route(url, trust)? {
+            Route::Configured => &websockets.configured,
+            Route::Stranger => &websockets.strangers,
+            Route::Loopback => websockets.loopback.as_ref().unwrap_or(&websockets.strangers),
         })
     }
 
-    /// By which way an address may be reached, or why by none.
-    fn way(&self, url: &Url, trust: Trust) -> Result<Way, String> {
+    /// Determines how an address may be reached, or why not.
+    fn route(&self, url: &Url, trust: Trust) -> Result<Route, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
         };
@@ -163,29 +155,29 @@ impl GuardedFetch {
             return Err("there is no port 0".into());
         }
         if trust == Trust::Configured || self.allow.origin(url) {
-            return Ok(Way::Configured);
+            return Ok(Route::Configured);
         }
         if self.loopback.is_some() && is_this_machine(&host) {
-            return Ok(Way::Loopback);
+            return Ok(Route::Loopback);
         }
         if url.scheme() != "https" {
             return Err("only https: is accepted from outside".into());
         }
         match host {
-            Host::Domain(name) if self.allow.host(name) => Ok(Way::Configured),
+            Host::Domain(name) if self.allow.host(name) => Ok(Route::Configured),
             Host::Domain(_) if is_this_machine(&host) => Err("it names this machine".into()),
-            Host::Domain(_) => Ok(Way::Stranger),
-            // A literal address never meets the resolver.
+            Host::Domain(_) => Ok(Route::Stranger),
+            // A literal address is not resolved, so it is checked here.
             Host::Ipv4(address) => self.literal(address.into()),
             Host::Ipv6(address) => self.literal(address.into()),
         }
     }
 
-    fn literal(&self, address: std::net::IpAddr) -> Result<Way, String> {
-        Reach::Public(self.allow.clone()).check(address).map(|()| Way::Stranger)
+    fn literal(&self, address: std::net::IpAddr) -> Result<Route, String> {
+        AddressPolicy::Public(self.allow.clone()).check(address).map(|()| Route::Stranger)
     }
 
-    async fn exchange(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let url = shown(&request.url);
         let refused = |why: String| FetchError::Refused { url: url.clone(), why };
         let unreachable = |why: String| FetchError::Unreachable { url: url.clone(), why };
@@ -195,7 +187,8 @@ impl GuardedFetch {
         };
 
         let client = self.client(&request.url, request.trust).map_err(refused)?;
-        let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| refused("its method is none".into()))?;
+        let method =
+            Method::from_bytes(request.method.as_bytes()).map_err(|_| refused("its method is invalid".into()))?;
         let headers = outgoing_headers(&request.headers).map_err(refused)?;
         let mut call = client.request(method, request.url.clone()).headers(headers);
         if let Some(body) = request.body.clone() {
@@ -220,13 +213,13 @@ impl GuardedFetch {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Incoming { status, headers, body: body.freeze() })
+        Ok(FetchResponse { status, headers, body: body.freeze() })
     }
 }
 
 #[async_trait]
 impl Fetch for GuardedFetch {
-    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let (url, limit) = (shown(&request.url), request.timeout);
         match tokio::time::timeout(limit, self.exchange(request)).await {
             Ok(outcome) => outcome,
@@ -244,18 +237,17 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// How an address is reached.
-enum Way {
-    /// As the operator may.
+/// Rule set for a connection.
+enum Route {
+    /// Address of the operator: no restriction.
     Configured,
-    /// As anyone may.
+    /// Untrusted address: public addresses only.
     Stranger,
-    /// On this machine alone.
+    /// Loopback addresses only.
     Loopback,
 }
 
-/// One client of ours; they differ in how names are resolved, and in whether their connections may keep
-/// talking.
+/// Builds one client; they differ in name resolution and in whether they support WebSockets.
 fn client(
     roots: &[Certificate],
     talks: bool,
@@ -273,7 +265,7 @@ fn client(
             .http2_max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
     };
     let with_system_roots = base().tls_certs_merge(roots.iter().cloned()).build();
-    // A machine without any root certificates can still serve and reach plain HTTP.
+    // A machine without root certificates can still serve and use plain HTTP.
     with_system_roots.or_else(|error| {
         tracing::warn!(why = cause(&error), "no system root certificates: https: addresses cannot be verified");
         base()
@@ -283,7 +275,7 @@ fn client(
     })
 }
 
-/// Whether a host is, by its name or as an address, the machine we run on.
+/// Whether a host name or address is this machine.
 fn is_this_machine(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => {
@@ -295,7 +287,7 @@ fn is_this_machine(host: &Host<&str>) -> bool {
     }
 }
 
-/// Reads the name of a header that a request may set.
+/// Parses a header name that a request may set.
 pub(crate) fn header_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no header name"))?;
     if TRANSPORT_HEADERS.contains(&parsed.as_str()) {
@@ -324,11 +316,11 @@ fn incoming_headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, String
     Ok(headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect())
 }
 
-/// The rule a name broke while it was resolved.
+/// Rule that a name violated during resolution.
 fn blocked(error: &reqwest::Error) -> Option<String> {
     let mut source = error.source();
     while let Some(inner) = source {
-        if let Some(Blocked(why)) = inner.downcast_ref() {
+        if let Some(BlockedAddress(why)) = inner.downcast_ref() {
             return Some(why.clone());
         }
         source = inner.source();
@@ -336,8 +328,7 @@ fn blocked(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// What is at the bottom of an error: "connection refused", rather than that sending failed. Never
-/// the address, which may hold a secret.
+/// Innermost cause, such as "connection refused". It omits the address, which may contain a secret.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     let mut source = error.source();
     let mut last = None;

@@ -1,5 +1,4 @@
-//! What an agent stands on: the brains it thinks with, the tools it runs, the way out to the
-//! network.
+//! Implementations of the engine's ports for agents: brains, tool runners and the HTTP client.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

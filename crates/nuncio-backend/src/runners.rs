@@ -1,4 +1,4 @@
-//! Where tools really run: programs, web services, MCP servers.
+//! Runners of tools: programs, web services, MCP servers, and skills and methods of other hosts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_anp::client::{LocalDids, Signers};
+use nuncio_anp::client::{AgentSigners, LocalDids};
 use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Run, Tool};
 use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
@@ -25,110 +25,101 @@ mod skill;
 
 pub use profile::resolve_allowed;
 
-use crate::brains::Means;
-use anp::Peers;
+use crate::brains::BrainServices;
+use anp::RemoteAgents;
 use process::Programs;
 use secrets::Secrets;
-use skill::Skills;
+use skill::RemoteSkills;
 
-/// How long past its deadline a call is still let run. The chain drops a call at its deadline and
-/// says so properly; this is for whoever calls without a chain.
+/// Extra time after the deadline of a call. The call chain ends a call at its deadline; this limit is for callers
+/// without a chain.
 const OVERTIME: Duration = Duration::from_secs(1);
 
-/// What runners need.
+/// Dependencies of the runners.
 #[derive(Debug)]
 pub struct RunnersConfig {
-    /// The way out for tools that are web requests.
+    /// HTTP client for tools that are web requests.
     pub fetch: Arc<dyn Fetch>,
-    /// The way out for MCP over HTTP, whose library brings requests of its own: see
+    /// HTTP client for MCP, whose library sends its own requests: see
     /// [`GuardedFetch::client_for_configured`](crate::fetch::GuardedFetch::client_for_configured).
     pub http: reqwest::Client,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness, for what other hosts' skills are sent.
+    /// Random source, for requests to skills of other hosts.
     pub entropy: Arc<dyn Entropy>,
-    /// How DIDs of this machine are looked up.
+    /// Resolves DIDs of this machine.
     pub local_dids: LocalDids,
-    /// The program that a command named `nuncio` means.
+    /// Executable for commands named `nuncio`.
     pub executable: PathBuf,
-    /// The data directory. Where programs are not confined, relative paths begin here of agents that have no folder of
-    /// their own.
+    /// Data directory. Without confinement, it is the base of relative paths for agents without a folder.
     pub working_dir: PathBuf,
-    /// Whether programs reach only what their agent's file allows, and nothing of the data directory but a folder of
-    /// their agent's.
+    /// Whether programs are confined to the paths in their agent file and their state folder.
     pub confined: bool,
 }
 
-/// What an MCP server offers.
+/// Tools that an MCP server offers.
 #[derive(Debug, Default)]
-pub struct Offer {
-    /// The tools an agent can take over.
+pub struct McpOffer {
+    /// Tools that an agent can import.
     pub tools: Vec<Tool>,
-    /// Why it cannot take over the others, in sentences.
+    /// Reasons why the other tools cannot be imported.
     pub unusable: Vec<String>,
 }
 
-/// [`Runner`] for every place a tool can run in.
+/// [`Runner`] for every kind of tool.
 pub struct Runners {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     programs: Arc<Programs>,
     http: reqwest::Client,
-    servers: mcp::Servers,
-    skills: Skills,
-    peers: Peers,
+    servers: mcp::McpConnections,
+    skills: RemoteSkills,
+    peers: RemoteAgents,
 }
 
 impl Runners {
-    /// Runners with nothing running.
     #[must_use]
     pub fn new(config: RunnersConfig) -> Self {
         let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
-        let skills = Skills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
-        let peers = Peers::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
+        let skills = RemoteSkills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
+        let peers = RemoteAgents::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let programs = Arc::new(Programs::new(executable, working_dir, confined));
-        let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
-        Self { fetch, clock, programs, http, servers: mcp::Servers::new(world), skills, peers }
+        let context =
+            mcp::McpContext { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
+        Self { fetch, clock, programs, http, servers: mcp::McpConnections::new(context), skills, peers }
     }
 
-    /// What brains need of what is here.
-    pub(crate) fn means(&self) -> Means {
-        Means { clock: Arc::clone(&self.clock), http: self.http.clone(), programs: Arc::clone(&self.programs) }
+    /// Services for brains.
+    pub(crate) fn services(&self) -> BrainServices {
+        BrainServices { clock: Arc::clone(&self.clock), http: self.http.clone(), programs: Arc::clone(&self.programs) }
     }
 
-    /// Says in which folder an agent's file is. Its programs run there, and its relative paths, of
-    /// programs and of secrets, begin there. Say it before the agent is resolved.
+    /// Sets the folder of an agent's file, which is the working directory of its programs and the base of its relative
+    /// paths. Must be called before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
         self.programs.set_base_dir(agent, folder);
     }
 
-    /// The folder that an agent's programs may write to.
+    /// Folder that the agent's programs may write to.
     #[must_use]
     pub fn state_folder(&self, agent: &AgentName) -> PathBuf {
         self.programs.state_folder(agent)
     }
 
-    /// Says who signs for which agent what it asks of others. Until then, agents call others as nobody. Only
-    /// the first word counts.
-    pub fn set_signers(&self, signers: Arc<dyn Signers>) {
+    /// Sets the signers of requests to other agents. Without signers, agents call anonymously. Only the first call has
+    /// an effect.
+    pub fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
         self.peers.set_signers(signers);
     }
 
-    /// Asks the MCP servers of an agent that is not served what they offer, and lets them go.
-    ///
-    /// # Errors
-    /// One cannot be reached or does not say.
-    pub async fn offers(&self, agent: &Agent) -> Result<Vec<Offer>, String> {
+    /// Lists the tools of an agent's MCP servers and closes the connections.
+    pub async fn offers(&self, agent: &Agent) -> Result<Vec<McpOffer>, String> {
         let offers = self.listed(agent).await?;
         self.servers.release(agent).await;
         Ok(offers)
     }
 
-    /// As [`Runners::offers`], of an agent whose tools are called next: its servers are kept.
-    ///
-    /// # Errors
-    /// One cannot be reached or does not say.
-    pub async fn listed(&self, agent: &Agent) -> Result<Vec<Offer>, String> {
+    /// As [`Runners::offers`], but keeps the connections for later calls.
+    pub async fn listed(&self, agent: &Agent) -> Result<Vec<McpOffer>, String> {
         let mut offers = Vec::new();
         for server in &agent.mcp {
             offers.push(self.servers.offer(agent, server).await?);
@@ -141,9 +132,9 @@ impl Runners {
             Run::Mcp { server, tool } => self.servers.call(call, server, tool).await,
             Run::Answer(template) => answer::run(template, call),
             Run::Command(run) => command::run(&self.programs, run, call).await,
-            // Work for people is the engine's own affair: it waits in the inbox.
-            Run::Human(_) => Err(RunError::Unavailable("nobody is there to do it".to_owned())),
-            // What runs with a person is asked of their device; whoever knows the way stands before these.
+            // The engine handles tasks for people in its inbox.
+            Run::Human(_) => Err(RunError::Unavailable("no person can do it here".to_owned())),
+            // Another runner in front of this one handles device tools.
             Run::Device(_) => Err(RunError::Unavailable("no device of the person is there to run it".to_owned())),
             Run::Anp(run) => self.peers.run(run, call).await,
             Run::Skill(run) => {
@@ -163,7 +154,7 @@ impl Runners {
         }
     }
 
-    /// Checks what can be known about an agent's tools without running them.
+    /// Checks an agent's tools without running them.
     async fn check(&self, agent: &Agent) -> Result<(), String> {
         let base_dir = self.programs.base_dir(&agent.name);
         self.programs.check(agent)?;
@@ -176,7 +167,7 @@ impl Runners {
             let place = |why: String| format!("the tool `{}`: {why}", tool.name);
             match &tool.run {
                 Run::Http(run) => http::check(run).map_err(place)?,
-                // What its environment names of the call is known with the call.
+                // Environment variables that use arguments can be checked only in a call.
                 Run::Command(_) | Run::Human(_) | Run::Answer(_) | Run::Device(_) => {}
                 Run::Skill(run) => skill::check(run).map_err(place)?,
                 Run::Anp(run) => anp::check(run).map_err(place)?,
@@ -199,11 +190,11 @@ impl Runners {
 #[async_trait]
 impl Runner for Runners {
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
-        // What is written down is answered here and now.
+        // Fixed answers are rendered at once, so they need no deadline.
         if let Run::Answer(template) = &call.tool.run {
             return answer::run(template, &call);
         }
-        // Apart: it has the size of the largest of all the ways a tool can run.
+        // Boxed, because the future has the size of the largest runner.
         let dispatched = Box::pin(self.dispatch(&call));
         let too_late = self.clock.sleep_until(call.deadline.after(OVERTIME));
         tokio::select! {
@@ -212,7 +203,7 @@ impl Runner for Runners {
         }
     }
 
-    /// Each agent resolved is to be released once.
+    /// Each resolved agent must be released once.
     async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
         self.check(&agent).await?;
         self.servers.resolve(agent).await

@@ -1,5 +1,4 @@
-//! The way out, the runners and the brains, from outside: real sockets, real processes, real MCP
-//! servers.
+//! Integration tests of the HTTP client, the runners and the brains with real sockets, processes and MCP servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

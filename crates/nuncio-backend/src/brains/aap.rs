@@ -1,12 +1,12 @@
-//! An agent on another AAP server as the brain.
+//! Brain that is an agent on another AAP server.
 //!
-//! A step that begins with a user message makes a session there, seeded with the history, and has one
-//! turn in it. Our tools are offered as client tools: the calls of them become calls of ours, and pass
-//! our chain. The other agent's own tools are switched on untrusted: when it wants to run one, our app
-//! is asked, and its word is passed on. For that the session is kept open between the step that asks
-//! and the one that answers ([`line`]); everything else comes from the history.
+//! A step that begins with a user message creates a remote session with the history and runs one turn in it. Local
+//! tools are offered as client tools; calls of them become local calls and pass the local call chain. The remote
+//! agent's own tools are enabled without trust: before it runs one, the local client is asked, and the answer is
+//! forwarded. For this the remote session stays open between the step that asks and the step that answers
+//! ([`remote_turn`]); everything else comes from the history.
 //!
-//! Why it is so: `docs/decisions/0005-aap-brain.md`.
+//! Reasons: `docs/decisions/0005-aap-brain.md`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,68 +15,68 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{
-    AgentConfig, AgentInfo, ApiKey, Client, ClientError, Conversation, Ended, NewSession, ToolSpec, Update,
+    AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, Update,
 };
 use nuncio_core::agent::AapSpec;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::session::{AwaitedAnswer, ToolRef};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
-use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
 
-use super::Means;
+use super::BrainServices;
 use crate::runners::secrets::Secrets;
-use line::{Line, Lines, Watch};
+use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
 
-mod line;
+mod remote_turn;
 
-/// How often the other server is asked before it counts as gone. Only until a turn has begun.
+/// Number of attempts to reach the other server, only before a turn has begun.
 const ATTEMPTS: u32 = 3;
-/// How long before the second attempt; twice as long before the third.
+/// Delay before the second attempt; doubled before the third.
 const PAUSE: Duration = Duration::from_millis(300);
-/// What is said to an agent that should go on with a history it did not see grow.
+/// User message for continuing a history that the other agent did not produce.
 const GO_ON: &str = "(Go on, with the tool results above.)";
-/// What a call came to that was allowed too late.
+/// Result of a call whose permission arrived after the remote session ended.
 const LOST: &str = "Tool call not run: the agent that wanted it is no longer waiting";
 
-/// The brain of agents whose file says `kind = "aap"`.
+/// Brain of agents with `kind = "aap"`.
 #[derive(Debug)]
 pub struct AapBrain {
     spec: AapSpec,
-    means: Arc<Means>,
-    lines: Lines,
+    services: Arc<BrainServices>,
+    waiting: WaitingTurns,
 }
 
 impl AapBrain {
-    pub(super) fn new(spec: &AapSpec, means: Arc<Means>) -> Self {
-        let lines = Lines::new(Arc::clone(&means.clock));
-        Self { spec: spec.clone(), means, lines }
+    pub(super) fn new(spec: &AapSpec, services: Arc<BrainServices>) -> Self {
+        let waiting = WaitingTurns::new(Arc::clone(&services.clock));
+        Self { spec: spec.clone(), services, waiting }
     }
 
     async fn client(&self, prompt: &Prompt) -> Result<Client, String> {
         let key = match &self.spec.key {
             Some(name) => {
-                let base_dir = self.means.programs.base_dir(&prompt.agent.name);
+                let base_dir = self.services.programs.base_dir(&prompt.agent.name);
                 let secrets = Secrets::named(&prompt.agent, &base_dir, name).await?;
                 let key = secrets.get(name.as_str()).and_then(ApiKey::parse);
                 Some(key.ok_or_else(|| format!("the secret `{name}` cannot be sent as a key"))?)
             }
             None => None,
         };
-        Ok(Client::new(self.spec.url.clone(), key, self.means.http.clone()))
+        Ok(Client::new(self.spec.url.clone(), key, self.services.http.clone()))
     }
 
-    /// The agent there: the one named, or the only or first.
+    /// Remote agent: the named one, or the first.
     async fn agent(&self, client: &Client) -> Result<AgentInfo, String> {
-        let meta = self.patiently(|| client.meta()).await?;
+        let meta = self.with_retries(|| client.meta()).await?;
         match &self.spec.agent {
             Some(name) => meta.agent(name.as_str()).cloned().ok_or_else(|| format!("it has no agent `{name}`")),
             None => meta.agents.first().cloned().ok_or_else(|| "it has no agents".to_owned()),
         }
     }
 
-    /// A session there with what was said so far, and what is to be said next.
-    async fn begin(&self, prompt: &Prompt) -> Result<(Conversation, TurnInput), String> {
+    /// Creates a remote session with the history; returns it with the input of the next turn.
+    async fn begin(&self, prompt: &Prompt) -> Result<(AapConversation, TurnInput), String> {
         let client = self.client(prompt).await?;
         let agent = self.agent(&client).await?;
         let (said, input) = match prompt.history.split_last() {
@@ -90,18 +90,18 @@ impl AapBrain {
             options: options(&agent, prompt),
         };
         let new = NewSession { agent: config, messages: said.to_vec(), tools };
-        let begin = || Conversation::begin(client.clone(), agent.clone(), new.clone());
-        Ok((self.patiently(begin).await?, TurnInput::User(input)))
+        let begin = || AapConversation::begin(client.clone(), agent.clone(), new.clone());
+        Ok((self.with_retries(begin).await?, TurnInput::User(input)))
     }
 
-    /// The session that waits for the answers in the history, and the answers; nothing when it is gone.
-    fn go_on(&self, prompt: &Prompt, voice: &Speaker) -> Option<(Line, TurnInput)> {
-        let (line, answers) = self.lines.take(voice.session())?.answered(&prompt.history, voice.answers())?;
-        Some((line, TurnInput::Answers(answers)))
+    /// Remote session that waits for the answers in the history, with these answers; `None` if it is gone.
+    fn resume_remote(&self, prompt: &Prompt, voice: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
+        let (remote_turn, answers) = self.waiting.take(voice.session())?.answered(&prompt.history, voice.answers())?;
+        Some((remote_turn, TurnInput::Answers(answers)))
     }
 
-    /// Asks again while the other server is busy or not there.
-    async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, String>
+    /// Retries while the other server is busy or unreachable.
+    async fn with_retries<T, F>(&self, ask: impl Fn() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<T, ClientError>>,
     {
@@ -111,24 +111,30 @@ impl AapBrain {
                 Err(ClientError::Unreachable(_) | ClientError::Refused { status: 429 | 502..=504, .. }) => {}
                 asked => return asked.map_err(|error| error.to_string()),
             }
-            self.means.clock.sleep_until(self.means.clock.now().after(pause)).await;
+            self.services.clock.sleep_until(self.services.clock.now().after(pause)).await;
             pause *= 2;
         }
         ask().await.map_err(|error| error.to_string())
     }
 
-    /// Has the turn there, and says here what is said there.
-    async fn relay(&self, mut line: Line, input: TurnInput, voice: &mut Speaker) -> Result<Thought, BrainError> {
-        let watch = Watch::over(&line.conversation);
-        let mut exchange = line.conversation.send(input);
+    /// Runs the remote turn and forwards its output.
+    async fn relay(
+        &self,
+        mut remote_turn: RemoteTurn,
+        input: TurnInput,
+        voice: &mut BrainWriter,
+    ) -> Result<BrainStepEnd, BrainError> {
+        let guard = RemoteSessionGuard::over(&remote_turn.conversation);
+        let mut exchange = remote_turn.conversation.send(input);
         let mut ended = None;
         while let Some(update) = exchange.next().await {
             match update.map_err(|error| self.failed(&error.to_string()))? {
                 Update::Text(piece) => voice.text(&piece).await?,
                 Update::Thinking(piece) => voice.thinking(&piece).await?,
-                // The results of what our app allowed; those of tools that run unasked are its own.
+                // Only results of calls that the local client allowed are forwarded; tools that run without permission
+                // are internal to the remote agent.
                 Update::Result { call, content } => {
-                    if let Some(ours) = line.asked.remove(&call) {
+                    if let Some(ours) = remote_turn.asked.remove(&call) {
                         voice.result(ours, content)?;
                     }
                 }
@@ -136,29 +142,29 @@ impl AapBrain {
                 Update::Ended(end) => ended = Some(end),
             }
         }
-        let Some(Ended { stop, pending, .. }) = ended else {
-            return Err(self.failed("it did not come to an end"));
+        let Some(TurnEnd { stop, pending, .. }) = ended else {
+            return Err(self.failed("it did not end"));
         };
         if stop.reason == StopReason::Error || stop.cancelled {
             let why = stop.error.map_or_else(|| "it does not say why".to_owned(), |error| error.message);
             return Err(self.failed(&why));
         }
-        let thought = Thought { stop: stop.reason, usage: stop.usage };
-        line.calls.clear();
+        let thought = BrainStepEnd { stop: stop.reason, usage: stop.usage };
+        remote_turn.calls.clear();
         for waiting in pending {
             let call = waiting.call;
-            line.calls.push(call.clone());
+            remote_turn.calls.push(call.clone());
             match waiting.awaits {
                 AwaitedAnswer::Result => voice.call(Some(call.id), call.name, call.input),
                 AwaitedAnswer::Permission => voice.ask(Some(call.id), call.name, call.input),
             }
         }
-        if line.calls.is_empty() {
-            // Dropping the watch takes the session away there.
+        if remote_turn.calls.is_empty() {
+            // Dropping the guard deletes the remote session.
             return Ok(thought);
         }
-        watch.over_for_now();
-        self.lines.keep(voice.session().clone(), line);
+        guard.keep_session();
+        self.waiting.keep(voice.session().clone(), remote_turn);
         Ok(thought)
     }
 
@@ -170,9 +176,9 @@ impl AapBrain {
 
 #[async_trait]
 impl Brain for AapBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError> {
-        if let Some((line, input)) = self.go_on(&prompt, voice) {
-            return self.relay(line, input, voice).await;
+    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+        if let Some((remote_turn, input)) = self.resume_remote(&prompt, voice) {
+            return self.relay(remote_turn, input, voice).await;
         }
         for answer in voice.answers().to_vec() {
             if let CallAnswer::Permission { call, granted: true, .. } = answer {
@@ -180,11 +186,11 @@ impl Brain for AapBrain {
             }
         }
         let (conversation, input) = self.begin(&prompt).await.map_err(|why| self.failed(&why))?;
-        self.relay(Line::new(conversation), input, voice).await
+        self.relay(RemoteTurn::new(conversation), input, voice).await
     }
 }
 
-/// Our tools, as those of a client.
+/// Local tools as AAP client tools.
 fn offered(prompt: &Prompt) -> Vec<ToolSpec> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| ToolSpec {
         name: tool.name.to_string(),
@@ -195,14 +201,14 @@ fn offered(prompt: &Prompt) -> Vec<ToolSpec> {
     prompt.tools.iter().map(tool).collect()
 }
 
-/// The other agent's own tools, each to be asked about. A name of ours stays ours.
+/// Tools of the remote agent, without trust. A local tool of the same name takes precedence.
 fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<ToolRef> {
     let taken: HashSet<&str> = ours.iter().map(|tool| tool.name.as_str()).collect();
     let free = agent.tools.iter().filter(|tool| !taken.contains(tool.name.as_str()));
     free.filter_map(|tool| Some(ToolRef { name: ToolName::parse(&tool.name).ok()?, trust: Some(false) })).collect()
 }
 
-/// What our client set, for the options that the other agent has too.
+/// Session options that the remote agent also has.
 fn options(agent: &AgentInfo, prompt: &Prompt) -> BTreeMap<String, String> {
     let takes = |name: &str, value: &str| {
         let option = agent.options.iter().find(|option| option.name == name);
@@ -212,7 +218,7 @@ fn options(agent: &AgentInfo, prompt: &Prompt) -> BTreeMap<String, String> {
     set.map(|(name, value)| (name.to_string(), value.clone())).collect()
 }
 
-/// The answer to a call among the messages behind it.
+/// Result of a call in the messages after it.
 fn result_of<'a>(messages: &'a [Message], call: &CallId) -> Option<&'a Content> {
     messages.iter().find_map(|message| match message {
         Message::Tool { tool_call_id, content, .. } if tool_call_id == call => Some(content),

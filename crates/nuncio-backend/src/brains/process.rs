@@ -1,5 +1,5 @@
-//! A program of the author's that thinks: started for each step, told everything in one line of
-//! JSON, heard line by line. The lines are described in `docs/process-brain.md`.
+//! Brain that is a program of the author, started for each step. It receives the prompt as one line of JSON and
+//! answers line by line, see `docs/process-brain.md`.
 
 use std::convert::Infallible;
 use std::process::ExitStatus;
@@ -7,46 +7,46 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_confine::Running;
+use nuncio_confine::RunningProgram;
 use nuncio_core::agent::{CommandRun, OptionKind};
 use nuncio_core::turn::{StopReason, Usage};
-use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use super::Means;
-use crate::runners::process::{Program, Tail};
+use super::BrainServices;
+use crate::runners::process::{Program, StderrTail};
 use crate::runners::secrets::Secrets;
-use line::{Call, Line};
+use output_line::{OutputCall, OutputLine};
 
-mod line;
+mod output_line;
 
-/// How long one line may be.
+/// Length limit of a line, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
-/// How much a program may write in one step.
+/// Limit on the output of one step, in bytes.
 const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
-/// How many tools it may call in one step.
+/// Limit on tool calls of one step.
 const MAX_CALLS: usize = 256;
-/// How long what a program had already written may take to arrive once it has ended.
+/// Time limit for reading remaining output after the program ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The brain of agents whose file says `kind = "process"`.
+/// Brain of agents with `kind = "process"`.
 #[derive(Debug)]
 pub struct ProcessBrain {
     program: CommandRun,
-    means: Arc<Means>,
+    services: Arc<BrainServices>,
 }
 
 impl ProcessBrain {
-    pub(super) fn new(program: &CommandRun, means: Arc<Means>) -> Self {
-        Self { program: program.clone(), means }
+    pub(super) fn new(program: &CommandRun, services: Arc<BrainServices>) -> Self {
+        Self { program: program.clone(), services }
     }
 
-    /// A failure with what the program said about it, without secrets.
-    fn failed(&self, started: &Program, why: &str, complaint: &Tail, secrets: &Secrets) -> BrainError {
+    /// Error with the end of the program's standard error, without secrets.
+    fn failed(&self, started: &Program, why: &str, stderr_tail: &StderrTail, secrets: &Secrets) -> BrainError {
         let program = self.program.argv.first().map_or("", String::as_str);
-        let said = complaint.text();
+        let said = stderr_tail.text();
         let said = if said.is_empty() { String::new() } else { format!("; it said: {said}") };
         BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{said}"))))
     }
@@ -54,8 +54,8 @@ impl ProcessBrain {
 
 #[async_trait]
 impl Brain for ProcessBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError> {
-        let base_dir = self.means.programs.base_dir(&prompt.agent.name);
+    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+        let base_dir = self.services.programs.base_dir(&prompt.agent.name);
         let templates = self.program.env.iter().map(|(_, template)| template);
         let mut secrets = Secrets::read(&prompt.agent, &base_dir, templates).await.map_err(BrainError::Failed)?;
         let env = secrets.lines(&self.program.env).map_err(BrainError::Failed)?;
@@ -63,70 +63,73 @@ impl Brain for ProcessBrain {
             let value = prompt.options.get(&option.name).map(String::as_str).unwrap_or_default();
             secrets.add(&format!("option {}", option.name), value);
         }
-        let started = self.means.programs.start(&prompt.agent, &base_dir, &self.program.argv, env).await;
+        let started = self.services.programs.start(&prompt.agent, &base_dir, &self.program.argv, env).await;
         let mut started = started.map_err(BrainError::Failed)?;
-        let mut complaint = Tail::default();
+        let mut stderr_tail = StderrTail::default();
         let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
-            return Err(self.failed(&started, "was started without its pipes", &complaint, &secrets));
+            return Err(self.failed(&started, "was started without its pipes", &stderr_tail, &secrets));
         };
-        let mut hearing = Hearing::new(stdout, voice);
+        let mut reader = OutputReader::new(stdout, voice);
         let outcome = tokio::select! {
-            outcome = follow(&mut started.running, &mut hearing) => outcome,
-            never = feed(stdin, question(&prompt)) => match never {},
+            outcome = follow(&mut started.running, &mut reader) => outcome,
+            never = feed(stdin, input_line(&prompt)) => match never {},
             never = async {
-                listen(&mut stderr, &mut complaint).await;
+                collect_stderr(&mut stderr, &mut stderr_tail).await;
                 std::future::pending::<Infallible>().await
             } => match never {},
         };
         if !matches!(outcome, Ok(None)) {
-            // What it complained about may still be on its way.
-            let _ = tokio::time::timeout(DRAIN, listen(&mut stderr, &mut complaint)).await;
+            // Remaining standard error may still arrive.
+            let _ = tokio::time::timeout(DRAIN, collect_stderr(&mut stderr, &mut stderr_tail)).await;
         }
         match outcome {
             Ok(Some(status)) if !status.success() => {
-                Err(self.failed(&started, &format!("ended with {status}"), &complaint, &secrets))
+                Err(self.failed(&started, &format!("ended with {status}"), &stderr_tail, &secrets))
             }
-            Ok(_) => Ok(hearing.thought()),
-            Err(Trouble::Said(why)) => Err(self.failed(&started, &why, &complaint, &secrets)),
-            Err(Trouble::Brain(error)) => Err(error),
+            Ok(_) => Ok(reader.thought()),
+            Err(StepFailure::Said(why)) => Err(self.failed(&started, &why, &stderr_tail, &secrets)),
+            Err(StepFailure::Brain(error)) => Err(error),
         }
     }
 }
 
-/// What the program is told, in one line.
-fn question(prompt: &Prompt) -> Vec<u8> {
+/// Input of the program: one line of JSON.
+fn input_line(prompt: &Prompt) -> Vec<u8> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
-    let question = json!({
+    let input_line = json!({
         "agent": prompt.agent.name,
         "history": prompt.history,
         "tools": prompt.tools.iter().map(tool).collect::<Vec<Value>>(),
         "options": prompt.options,
     });
-    let mut line = question.to_string().into_bytes();
+    let mut line = input_line.to_string().into_bytes();
     line.push(b'\n');
     line
 }
 
-/// Why a step has come to nothing.
-enum Trouble {
-    /// The program's fault; the end of a sentence about it.
+/// Failure of a step.
+enum StepFailure {
+    /// Fault of the program, as the end of a sentence about it.
     Said(String),
     Brain(BrainError),
 }
 
-impl From<BrainError> for Trouble {
+impl From<BrainError> for StepFailure {
     fn from(error: BrainError) -> Self {
         Self::Brain(error)
     }
 }
 
-/// Hears a program to its end. Its status, unless it said that it was done before it ended.
-async fn follow(running: &mut Running, hearing: &mut Hearing<'_>) -> Result<Option<ExitStatus>, Trouble> {
-    let unheard = |error: std::io::Error| Trouble::Said(format!("cannot be listened to: {error}"));
+/// Reads the output until the program ends. Returns its exit status, unless it sent `stop` before.
+async fn follow(
+    running: &mut RunningProgram,
+    reader: &mut OutputReader<'_>,
+) -> Result<Option<ExitStatus>, StepFailure> {
+    let unheard = |error: std::io::Error| StepFailure::Said(format!("cannot be listened to: {error}"));
     let status = {
-        let mut lines = std::pin::pin!(hearing.lines());
+        let mut lines = std::pin::pin!(reader.lines());
         tokio::select! {
-            // What it has written comes before how it ended.
+            // Output is read before the exit status.
             biased;
             heard = &mut lines => {
                 heard?;
@@ -134,7 +137,7 @@ async fn follow(running: &mut Running, hearing: &mut Hearing<'_>) -> Result<Opti
             }
             status = running.child.wait() => {
                 let status = status.map_err(unheard)?;
-                // What it left running may hold our pipe open for ever.
+                // A background process of the program may hold the pipe open.
                 running.group.kill();
                 if let Ok(heard) = tokio::time::timeout(DRAIN, &mut lines).await {
                     heard?;
@@ -145,30 +148,30 @@ async fn follow(running: &mut Running, hearing: &mut Hearing<'_>) -> Result<Opti
     };
     match status {
         Some(status) => Ok(Some(status)),
-        None if hearing.stop.is_some() => Ok(None),
+        None if reader.stop.is_some() => Ok(None),
         None => running.child.wait().await.map(Some).map_err(unheard),
     }
 }
 
-/// Writes the question and closes the pipe. A program that does not care for it is fine.
-async fn feed(mut stdin: ChildStdin, question: Vec<u8>) -> Infallible {
-    let _ = stdin.write_all(&question).await;
+/// Writes the input and closes the pipe. A program that does not read it is accepted.
+async fn feed(mut stdin: ChildStdin, input_line: Vec<u8>) -> Infallible {
+    let _ = stdin.write_all(&input_line).await;
     drop(stdin);
     std::future::pending().await
 }
 
-/// Keeps the end of what a program complains about, until it has nothing more to say.
-async fn listen(stderr: &mut ChildStderr, complaint: &mut Tail) {
+/// Keeps the end of standard error until it is closed.
+async fn collect_stderr(stderr: &mut ChildStderr, stderr_tail: &mut StderrTail) {
     let mut bytes = [0; 1024];
     while let Ok(count @ 1..) = stderr.read(&mut bytes).await {
-        complaint.push(&bytes[..count]);
+        stderr_tail.push(&bytes[..count]);
     }
 }
 
-/// What a program says, line by line.
-struct Hearing<'a> {
+/// Reader of the program's output.
+struct OutputReader<'a> {
     stdout: BufReader<ChildStdout>,
-    voice: &'a mut Speaker,
+    voice: &'a mut BrainWriter,
     number: usize,
     written: u64,
     calls: usize,
@@ -176,28 +179,28 @@ struct Hearing<'a> {
     stop: Option<StopReason>,
 }
 
-impl<'a> Hearing<'a> {
-    fn new(stdout: ChildStdout, voice: &'a mut Speaker) -> Self {
+impl<'a> OutputReader<'a> {
+    fn new(stdout: ChildStdout, voice: &'a mut BrainWriter) -> Self {
         Self { stdout: BufReader::new(stdout), voice, number: 0, written: 0, calls: 0, usage: None, stop: None }
     }
 
-    /// Hears lines until there are no more, or one says that it is done.
-    async fn lines(&mut self) -> Result<(), Trouble> {
+    /// Reads lines until the end of output or a `stop` line.
+    async fn lines(&mut self) -> Result<(), StepFailure> {
         let mut line = Vec::new();
         while self.stop.is_none() {
             line.clear();
             let read = (&mut self.stdout).take(MAX_LINE + 1).read_until(b'\n', &mut line).await;
-            let read = read.map_err(|error| Trouble::Said(format!("cannot be listened to: {error}")))? as u64;
+            let read = read.map_err(|error| StepFailure::Said(format!("cannot be listened to: {error}")))? as u64;
             if read == 0 {
                 return Ok(());
             }
             self.number += 1;
             self.written += read;
             if read > MAX_LINE {
-                return Err(Trouble::Said(format!("wrote more than {MAX_LINE} bytes in line {}", self.number)));
+                return Err(StepFailure::Said(format!("wrote more than {MAX_LINE} bytes in line {}", self.number)));
             }
             if self.written > MAX_OUTPUT {
-                return Err(Trouble::Said(format!("wrote more than {MAX_OUTPUT} bytes")));
+                return Err(StepFailure::Said(format!("wrote more than {MAX_OUTPUT} bytes")));
             }
             if !line.trim_ascii().is_empty() {
                 self.line(&line).await?;
@@ -206,27 +209,28 @@ impl<'a> Hearing<'a> {
         Ok(())
     }
 
-    async fn line(&mut self, line: &[u8]) -> Result<(), Trouble> {
-        let read = line::read(line).map_err(|why| Trouble::Said(format!("wrote in line {} {why}", self.number)))?;
+    async fn line(&mut self, line: &[u8]) -> Result<(), StepFailure> {
+        let read =
+            output_line::read(line).map_err(|why| StepFailure::Said(format!("wrote in line {} {why}", self.number)))?;
         match read {
-            Line::Text(text) => self.voice.text(&text).await?,
-            Line::Thinking(text) => self.voice.thinking(&text).await?,
-            Line::Tool(Call { id, name, input }) => {
+            OutputLine::Text(text) => self.voice.text(&text).await?,
+            OutputLine::Thinking(text) => self.voice.thinking(&text).await?,
+            OutputLine::Tool(OutputCall { id, name, input }) => {
                 self.calls += 1;
                 if self.calls > MAX_CALLS {
-                    return Err(Trouble::Said(format!("called more than {MAX_CALLS} tools at once")));
+                    return Err(StepFailure::Said(format!("called more than {MAX_CALLS} tools at once")));
                 }
                 self.voice.call(id, name, input);
             }
-            Line::Usage(usage) => self.usage = Some(usage),
-            Line::Stop(reason) => self.stop = Some(reason),
-            Line::Error(why) => return Err(Trouble::Said(format!("failed: {why}"))),
+            OutputLine::Usage(usage) => self.usage = Some(usage),
+            OutputLine::Stop(reason) => self.stop = Some(reason),
+            OutputLine::Error(why) => return Err(StepFailure::Said(format!("failed: {why}"))),
         }
         Ok(())
     }
 
-    fn thought(&self) -> Thought {
+    fn thought(&self) -> BrainStepEnd {
         let natural = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
-        Thought { stop: self.stop.unwrap_or(natural), usage: self.usage }
+        BrainStepEnd { stop: self.stop.unwrap_or(natural), usage: self.usage }
     }
 }

@@ -1,19 +1,18 @@
-//! A brain without a language model: intents by keyword and pattern, slots that are asked for one
-//! after the other, tool calls, templated answers.
+//! Brain without a language model: intents by keyword and pattern, slots that are asked for one after the other, tool
+//! calls, templated answers.
 //!
-//! It keeps nothing between steps. Every step replays the conversation ([`dialogue`]) to find out
-//! what is wanted and what is known, and says or does the next thing ([`reply`]):
+//! It keeps no state between steps. Every step replays the conversation ([`dialogue`]) to find the intent and the slot
+//! values, and chooses the next action ([`reply`]):
 //!
-//! 1. A message means the intent that matches it best ([`matching`]).
-//! 2. What the message says about the intent's slots is taken from it ([`fill`]): dates
-//!    ([`dates`]), numbers ([`numbers`]), choices, patterns. A choice may have synonyms:
-//!    `"suite|suites|套房"` is found by any of the three and means `suite`.
-//! 3. What is missing is asked for. A reply that does not answer is asked again; `never mind`
-//!    drops the matter; another wish puts it aside.
-//! 4. When everything is known the tool is called, and its result is put into words.
+//! 1. The best matching intent of a message is chosen ([`matching`]).
+//! 2. Slot values are extracted from the message ([`fill`]): dates ([`dates`]), numbers ([`numbers`]), choices,
+//!    patterns. A choice may have synonyms: `"suite|suites|套房"` is matched by any of the three and means `suite`.
+//! 3. Missing slots are asked for. A reply that does not answer is asked again; `never mind` abandons the intent;
+//!    another intent suspends it.
+//! 4. When all required slots are known, the tool is called and its result is rendered.
 //!
-//! Templates see `slots`, `spoken` (the same, dates in words), `language` (`en` or `zh-CN`),
-//! `options` (without secrets), and, where they exist, `result`, `text` and `error`.
+//! Templates see `slots`, `spoken` (the same with formatted dates), `language` (`en` or `zh-CN`), `options` (without
+//! secrets), and, where they exist, `result`, `text` and `error`.
 
 use std::sync::Arc;
 
@@ -22,63 +21,63 @@ use jiff::civil::Date;
 use nuncio_core::agent::RulesSpec;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
 use nuncio_engine::ports::clock::Clock;
 
-use super::words::syllables;
-use lexicon::Lexicon;
-use reply::Reply;
+use super::chunks::syllables;
+use compiled::CompiledRules;
+use reply::NextStep;
 
 mod arguments;
+mod compiled;
 mod dates;
 mod dialogue;
 mod fill;
 mod language;
-mod lexicon;
 mod matching;
+mod normalize;
 mod numbers;
-mod reading;
 mod reply;
 mod sentences;
 #[cfg(test)]
 mod tests;
 
-/// The brain of agents whose file says `kind = "rules"`.
+/// Brain of agents with `kind = "rules"`.
 #[derive(Debug)]
 pub struct RulesBrain {
-    lexicon: Lexicon,
+    rules: CompiledRules,
     clock: Arc<dyn Clock>,
 }
 
 impl RulesBrain {
-    /// A brain that knows `spec`, and the date from `clock`.
+    /// Compiles the rules; `clock` provides the current date.
     ///
     /// # Errors
     /// A pattern does not compile; the text names it.
     pub fn new(spec: &RulesSpec, clock: Arc<dyn Clock>) -> Result<Self, String> {
-        Ok(Self { lexicon: Lexicon::compile(spec)?, clock })
+        Ok(Self { rules: CompiledRules::compile(spec)?, clock })
     }
 }
 
 #[async_trait]
 impl Brain for RulesBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError> {
-        match reply::reply(&self.lexicon, &prompt, date(self.clock.now())) {
-            Reply::Say(text) => {
+    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+        match reply::reply(&self.rules, &prompt, date(self.clock.now())) {
+            NextStep::Say(text) => {
                 for piece in syllables(&text) {
                     voice.text(piece).await?;
                 }
-                Ok(Thought::ended(StopReason::EndTurn))
+                Ok(BrainStepEnd::ended(StopReason::EndTurn))
             }
-            Reply::Call { name, input } => {
+            NextStep::Call { name, input } => {
                 voice.call(None, name, input);
-                Ok(Thought::ended(StopReason::ToolUse))
+                Ok(BrainStepEnd::ended(StopReason::ToolUse))
             }
         }
     }
 }
 
-/// The day of a moment, in UTC.
+/// Date of a moment in UTC.
 fn date(moment: Timestamp) -> Date {
     let moment = jiff::Timestamp::from_millisecond(moment.as_millis()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     moment.to_zoned(jiff::tz::TimeZone::UTC).date()

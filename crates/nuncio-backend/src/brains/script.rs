@@ -1,35 +1,33 @@
-//! A brain that plays a script carried in the user's message, so that every path of a protocol can
-//! be reached without a language model.
+//! Brain that plays a script from the user's message, so that tests can reach every path of a protocol without a
+//! language model.
 //!
-//! The newest user message decides. When its text is `{"script":[step,…]}`, the model's n-th answer
-//! since then plays step n, and the last step again and again after that. Any other text is answered
-//! with `You said: …`. The items of a step are described in [`item`].
+//! The newest user message decides. If its text is `{"script":[step,…]}`, the n-th answer since then plays step n, and
+//! the last step repeats. Any other text is answered with `You said: …`. [`item`] describes the items of a step.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, OfferedTool, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, OfferedTool, Prompt};
 use nuncio_engine::ports::clock::Clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::words::words;
-use item::{Echo, Item};
+use super::chunks::words;
+use item::{Echo, ScriptItem};
 
 mod item;
 #[cfg(test)]
 mod tests;
 
-/// The brain of agents whose file says `kind = "script"`.
+/// Brain of agents with `kind = "script"`.
 #[derive(Debug)]
 pub struct ScriptBrain {
     clock: Arc<dyn Clock>,
 }
 
 impl ScriptBrain {
-    /// A brain that sleeps by `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock }
@@ -38,38 +36,38 @@ impl ScriptBrain {
 
 #[async_trait]
 impl Brain for ScriptBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError> {
+    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
         let mut calls = false;
         let mut stop = None;
         for item in step(&prompt.history)? {
             match item {
-                Item::Text(text) => {
+                ScriptItem::Text(text) => {
                     for word in words(&text) {
                         voice.text(word).await?;
                     }
                 }
-                Item::Thinking(text) => {
+                ScriptItem::Thinking(text) => {
                     for word in words(&text) {
                         voice.thinking(word).await?;
                     }
                 }
-                Item::Deltas { count, delta } => {
+                ScriptItem::Deltas { count, delta } => {
                     for _ in 0..count {
                         voice.text(&delta).await?;
                     }
                 }
-                Item::Tool { id, name, input } => {
+                ScriptItem::Tool { id, name, input } => {
                     calls = true;
                     voice.call(id, name, input);
                 }
-                Item::Echo(what) => voice.text(&echo(what, &prompt.history, &prompt.tools)).await?,
-                Item::Sleep(span) => self.clock.sleep_until(self.clock.now().after(span)).await,
-                Item::Stop(reason) => stop = Some(reason),
-                Item::Throw(message) => return Err(BrainError::Failed(message)),
+                ScriptItem::Echo(what) => voice.text(&echo(what, &prompt.history, &prompt.tools)).await?,
+                ScriptItem::Sleep(span) => self.clock.sleep_until(self.clock.now().after(span)).await,
+                ScriptItem::Stop(reason) => stop = Some(reason),
+                ScriptItem::Throw(message) => return Err(BrainError::Failed(message)),
             }
         }
         let natural = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
-        Ok(Thought::ended(stop.unwrap_or(natural)))
+        Ok(BrainStepEnd::ended(stop.unwrap_or(natural)))
     }
 }
 
@@ -79,11 +77,11 @@ struct Script<'a> {
     script: Vec<&'a RawValue>,
 }
 
-/// What to play now. Only the step that is played is read beyond its outline.
-fn step(history: &[Message]) -> Result<Vec<Item>, BrainError> {
+/// Items to play now. Only the played step is parsed completely.
+fn step(history: &[Message]) -> Result<Vec<ScriptItem>, BrainError> {
     let (said, since) = newest_user(history);
     let Ok(Script { script }) = serde_json::from_str(&said) else {
-        return Ok(vec![Item::Text(format!("You said: {said}"))]);
+        return Ok(vec![ScriptItem::Text(format!("You said: {said}"))]);
     };
     let answers = since.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
     let Some(last) = script.len().checked_sub(1) else {
@@ -94,7 +92,7 @@ fn step(history: &[Message]) -> Result<Vec<Item>, BrainError> {
         .map_err(|fault| BrainError::Failed(format!("script step {}: {fault}", number + 1)))
 }
 
-/// The text of the newest user message, and what came after it.
+/// Text of the newest user message, and the messages after it.
 fn newest_user(history: &[Message]) -> (String, &[Message]) {
     match history.iter().rposition(|message| matches!(message, Message::User { .. })) {
         Some(at) => (history[at].text(), &history[at + 1..]),

@@ -52,7 +52,7 @@ fn brains() -> LocalBrains {
 }
 
 #[test]
-fn every_example_gets_the_brain_it_asks_for() {
+fn every_example_gets_its_declared_brain() {
     let brains = brains();
     for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
         let made = brains.brain(&declared(text)).unwrap();
@@ -61,7 +61,7 @@ fn every_example_gets_the_brain_it_asks_for() {
 }
 
 #[test]
-fn the_script_agent_offers_what_its_clients_expect() {
+fn script_example_has_expected_tools_options_and_capabilities() {
     let agent = declared(SCRIPT);
     assert_eq!(agent.name.as_str(), "script");
     assert_eq!(
@@ -75,7 +75,7 @@ fn the_script_agent_offers_what_its_clients_expect() {
 }
 
 #[test]
-fn the_hotel_is_bilingual_and_needs_no_human() {
+fn hotel_example_has_both_languages_and_no_human_approval() {
     let agent = declared(HOTEL);
     assert_eq!(agent.name.as_str(), "hotel-assistant");
     for scope in &agent.scopes {

@@ -1,14 +1,12 @@
-//! Which addresses belong to the public internet.
+//! Decides which addresses belong to the public internet.
 //!
-//! The tables are IANA's special-purpose registries:
-//! <https://www.iana.org/assignments/iana-ipv4-special-registry> and
+//! The tables are IANA's special-purpose registries: <https://www.iana.org/assignments/iana-ipv4-special-registry> and
 //! <https://www.iana.org/assignments/iana-ipv6-special-registry>.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether anyone on the internet could own this address. Everything that means this machine, this
-/// network, nobody or many is not public, and neither is an IPv6 form that carries such an IPv4
-/// address to a translator or a tunnel.
+/// Whether the address is publicly routable. Loopback, private, unspecified and multicast addresses are not public,
+/// and neither are IPv6 forms that embed such an IPv4 address.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -21,9 +19,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
         // This network, private, loopback; multicast, reserved, broadcast.
         [0 | 10 | 127 | 224..=255, ..] => true,
-        // Shared by carriers.
+        // Carrier-grade NAT.
         [100, 64..=127, ..] => true,
-        // Link-local, where clouds keep their secrets.
+        // Link-local, which includes metadata services of clouds.
         [169, 254, ..] => true,
         // Private.
         [172, 16..=31, ..] | [192, 168, ..] => true,
@@ -39,18 +37,18 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     match segments {
-        // IPv4-mapped, and the well-known NAT64 prefix: as public as what they carry.
+        // IPv4-mapped and NAT64 addresses are as public as the embedded address.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => is_public_v4(embedded(high, low)),
         // 6to4.
         [0x2002, high, low, ..] => is_public_v4(embedded(high, low)),
-        // Teredo carries its server, and the client with every bit turned.
+        // Teredo embeds its server, and the client with inverted bits.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             is_public_v4(embedded(server_high, server_low)) && is_public_v4(embedded(!high, !low))
         }
-        // The rest of 2001::/23 is for protocols; then documentation, twice.
+        // The rest of 2001::/23 is for protocols; the others are for documentation.
         [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => false,
-        // Only 2000::/3 is handed out. Loopback, unspecified, IPv4-compatible, unique-local,
-        // link-local, site-local, multicast, discard and local NAT64 prefixes are all outside.
+        // Only 2000::/3 is assigned. Loopback, unspecified, IPv4-compatible, unique-local, link-local, site-local,
+        // multicast, discard and local NAT64 prefixes are all outside.
         [first, ..] => (0x2000..=0x3fff).contains(&first),
     }
 }
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_the_public_internet_is_refused() {
+    fn special_purpose_addresses_are_not_public() {
         for address in [
             // IPv4
             "0.0.0.0",
@@ -107,7 +105,7 @@ mod tests {
             "3fff:fff::1",
             "5f00::1",
             "4000::1",
-            // IPv4 in disguise
+            // Embedded IPv4
             "::127.0.0.1",
             "::8.8.8.8",
             "::ffff:127.0.0.1",
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_public_passes() {
+    fn public_addresses_are_accepted() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",

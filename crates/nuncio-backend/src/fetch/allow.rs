@@ -1,11 +1,11 @@
-//! What the operator opened for addresses that come from strangers.
+//! Exceptions of the operator for untrusted addresses.
 
 use std::net::IpAddr;
 
 use nuncio_core::network::Network;
 use url::{Host, Origin, Url};
 
-/// The exceptions to "strangers' addresses must be public", as the operator wrote them.
+/// Exceptions from the rule that untrusted addresses must be public.
 #[derive(Debug, Clone, Default)]
 pub struct Allow {
     hosts: Vec<String>,
@@ -14,19 +14,15 @@ pub struct Allow {
 }
 
 impl Allow {
-    /// No exceptions.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads exceptions, each one of
-    /// - a host such as `hotel.internal`, over `https:`, wherever it resolves to;
+    /// Parses exceptions, each one of
+    /// - a host such as `hotel.internal`, over `https:`, at any address;
     /// - an origin such as `http://hotel.internal:8080`, with that scheme and port only;
     /// - an address or a network such as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`.
-    ///
-    /// # Errors
-    /// One of them is none of these; the sentence says which.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut allow = Self::none();
         for entry in entries {
@@ -60,24 +56,24 @@ impl Allow {
         Ok(())
     }
 
-    /// Whether this origin was named, with its scheme and port.
+    /// Whether this origin is allowed, with its scheme and port.
     pub(super) fn origin(&self, url: &Url) -> bool {
         self.origins.contains(&url.origin())
     }
 
-    /// Whether this host was named.
+    /// Whether this host is allowed.
     pub(super) fn host(&self, name: &str) -> bool {
         let name = bare_name(name);
         self.hosts.contains(&name)
     }
 
-    /// Whether this address is in a network that was named.
+    /// Whether an allowed network contains this address.
     pub(super) fn address(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address))
     }
 }
 
-/// A host name for comparing: lower case, without the dot that says "absolute".
+/// Host name for comparison: lower case, without a trailing dot.
 pub(super) fn bare_name(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
@@ -87,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_contain_what_they_say() {
+    fn allowed_network_contains_its_addresses_only() {
         let allow = Allow::parse(["10.0.0.0/8", "192.168.1.7", "fd00::/8", "172.16.0.0/12"]).unwrap();
         for inside in ["10.255.0.1", "192.168.1.7", "fdab::1", "172.31.0.1", "::ffff:10.0.0.1"] {
             assert!(allow.address(inside.parse().unwrap()), "{inside}");
@@ -99,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_and_hosts_are_exact() {
+    fn allowed_origins_and_hosts_match_exactly() {
         let allow = Allow::parse(["http://hotel.internal:8080", "Billing.Internal"]).unwrap();
         let url = |text: &str| Url::parse(text).unwrap();
         assert!(allow.origin(&url("http://hotel.internal:8080/rooms")));
@@ -110,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_exception_is_named_in_error() {
         for bad in ["10.0.0.0/33", "http://a/path", "ftp://a", "http://user@a", "a b", "a/b", ""] {
             let why = Allow::parse([bad]).unwrap_err();
             assert!(why.contains(&format!("{bad:?}")), "{why}");

@@ -1,9 +1,9 @@
-//! WebSockets through the same guard as every other request.
+//! WebSocket connections with the same address rules as requests.
 
 use async_trait::async_trait;
 use futures_util::{SinkExt as _, StreamExt as _};
 use nuncio_core::address::shown;
-use nuncio_engine::ports::dial::{Dial, Dialled, Frame, Wire};
+use nuncio_engine::ports::dial::{Dial, DialRequest, SocketFrame, TextSocket};
 use nuncio_engine::ports::fetch::FetchError;
 use reqwest::Upgraded;
 use reqwest::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -17,7 +17,7 @@ use super::{GuardedFetch, blocked, cause};
 
 #[async_trait]
 impl Dial for GuardedFetch {
-    async fn dial(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let (url, limit) = (shown(&to.url), to.timeout);
         match tokio::time::timeout(limit, self.connect(to)).await {
             Ok(outcome) => outcome,
@@ -27,7 +27,7 @@ impl Dial for GuardedFetch {
 }
 
 impl GuardedFetch {
-    async fn connect(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+    async fn connect(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let url = shown(&to.url);
         let refused = |why: String| FetchError::Refused { url: url.clone(), why };
         let unreachable = |why: String| FetchError::Unreachable { url: url.clone(), why };
@@ -35,7 +35,7 @@ impl GuardedFetch {
             Some(why) => refused(why),
             None => unreachable(cause(error)),
         };
-        let client = self.talking_client(&to.url, to.trust).map_err(refused)?;
+        let client = self.websocket_client(&to.url, to.trust).map_err(refused)?;
         let key = generate_key();
         let answer = client
             .get(to.url)
@@ -57,35 +57,35 @@ impl GuardedFetch {
         let upgraded = answer.upgrade().await.map_err(|error| failed(&error))?;
         let config = WebSocketConfig::default().max_message_size(Some(to.max_frame)).max_frame_size(Some(to.max_frame));
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
-        Ok(Box::new(Connection(socket)))
+        Ok(Box::new(WebSocketConnection(socket)))
     }
 }
 
-/// A connection that stands.
-struct Connection(WebSocketStream<Upgraded>);
+/// Open WebSocket.
+struct WebSocketConnection(WebSocketStream<Upgraded>);
 
 #[async_trait]
-impl Wire for Connection {
+impl TextSocket for WebSocketConnection {
     async fn send(&mut self, text: String) -> bool {
         self.0.send(Message::text(text)).await.is_ok()
     }
 
-    async fn next(&mut self) -> Frame {
+    async fn next(&mut self) -> SocketFrame {
         loop {
             match self.0.next().await {
-                Some(Ok(Message::Text(text))) => return Frame::Text(text.as_str().to_owned()),
-                // The answer to a ping leaves with the next flush.
+                Some(Ok(Message::Text(text))) => return SocketFrame::Text(text.as_str().to_owned()),
+                // The pong is sent with the next flush.
                 Some(Ok(Message::Ping(_))) => {
                     if self.0.flush().await.is_err() {
-                        return Frame::Closed(None);
+                        return SocketFrame::Closed(None);
                     }
                 }
                 Some(Ok(Message::Close(frame))) => {
                     let _ = self.0.close(None).await;
-                    return Frame::Closed(frame.map(|frame| frame.code.into()));
+                    return SocketFrame::Closed(frame.map(|frame| frame.code.into()));
                 }
                 Some(Ok(Message::Pong(_) | Message::Binary(_) | Message::Frame(_))) => {}
-                Some(Err(_)) | None => return Frame::Closed(None),
+                Some(Err(_)) | None => return SocketFrame::Closed(None),
             }
         }
     }

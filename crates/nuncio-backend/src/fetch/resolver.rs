@@ -1,4 +1,4 @@
-//! Name resolution that hands out only addresses which may be connected to.
+//! Name resolver that returns only permitted addresses.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,17 +8,17 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::address::is_public;
 use super::allow::Allow;
 
-/// Which addresses a client may connect to.
+/// Addresses that a client may connect to.
 #[derive(Debug, Clone)]
-pub(super) enum Reach {
-    /// Public ones and those the operator opened.
+pub(super) enum AddressPolicy {
+    /// Public addresses and those the operator allowed.
     Public(Allow),
-    /// This machine, for developing.
+    /// Loopback addresses, in development mode.
     Loopback,
 }
 
-impl Reach {
-    /// Whether that address may be connected to, else why not.
+impl AddressPolicy {
+    /// Checks an address; the error says why it is refused.
     pub(super) fn check(&self, address: IpAddr) -> Result<(), String> {
         match self {
             Self::Public(allow) if is_public(address) || allow.address(address) => Ok(()),
@@ -29,24 +29,23 @@ impl Reach {
     }
 }
 
-/// The refusal, found again in the error chain of the HTTP client.
+/// Refusal, recovered from the error chain of the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Blocked(pub(super) String);
+pub(super) struct BlockedAddress(pub(super) String);
 
-/// Asks for the addresses of a name; tests answer by themselves.
+/// Resolves a name; tests replace it.
 pub(super) type Lookup = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
-/// Asks the system.
+/// Uses the system's resolver.
 pub(super) fn system(name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
     Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
 }
 
-/// A resolver with [`Reach`] applied to its answer. The addresses that pass are the ones that are
-/// connected to, so a name that answers differently the second time gains nothing.
+/// Resolver that applies [`AddressPolicy`]. Connections use exactly the checked addresses, so DNS rebinding has no effect.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolver {
-    pub(super) reach: Reach,
+    pub(super) reach: AddressPolicy,
     pub(super) lookup: Lookup,
 }
 
@@ -55,9 +54,11 @@ impl Resolve for GuardedResolver {
         let Self { reach, lookup } = self.clone();
         Box::pin(async move {
             let found = lookup(name.as_str().to_owned()).await?;
-            // One bad address condemns the name: a mixed answer is what rebinding looks like.
+            // One forbidden address refuses the whole name, because mixed answers are typical of DNS rebinding.
             for address in &found {
-                reach.check(address.ip()).map_err(|why| Blocked(format!("its name resolves elsewhere: {why}")))?;
+                reach
+                    .check(address.ip())
+                    .map_err(|why| BlockedAddress(format!("its name resolves elsewhere: {why}")))?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

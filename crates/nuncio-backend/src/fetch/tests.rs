@@ -1,4 +1,4 @@
-//! Names that resolve to where they should not.
+//! Names that resolve to forbidden addresses.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,19 +38,19 @@ fn assert_refused(outcome: Result<Incoming, FetchError>, because: &str) {
 }
 
 #[tokio::test]
-async fn a_name_that_resolves_to_this_machine_is_refused() {
+async fn name_resolving_to_loopback_is_refused() {
     let fetch = GuardedFetch::with_lookup(Allow::none(), false, None, to_loopback).unwrap();
     assert_refused(fetch.fetch(request("https://harmless.example/")).await, "127.0.0.1");
 }
 
 #[tokio::test]
-async fn one_private_address_among_public_ones_condemns_the_name() {
+async fn name_with_one_private_address_is_refused() {
     let fetch = GuardedFetch::with_lookup(Allow::none(), false, None, |_| answer(&["8.8.8.8", "10.0.0.1"])).unwrap();
     assert_refused(fetch.fetch(request("https://mixed.example/")).await, "10.0.0.1");
 }
 
 #[tokio::test]
-async fn a_name_that_answers_differently_the_second_time_gains_nothing() {
+async fn dns_rebinding_has_no_effect() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     fn rebinding(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
         let harmless = ASKED.fetch_add(1, Ordering::SeqCst) == 0;
@@ -66,20 +66,20 @@ async fn a_name_that_answers_differently_the_second_time_gains_nothing() {
 }
 
 #[tokio::test]
-async fn a_network_the_operator_opened_is_connected_to() {
+async fn network_allowed_by_operator_is_reachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let allow = Allow::parse(["127.0.0.0/8"]).unwrap();
     let fetch = GuardedFetch::with_lookup(allow, false, None, to_loopback).unwrap();
     let url = format!("https://hotel.internal:{port}/");
     let (outcome, accepted) = tokio::join!(fetch.fetch(request(&url)), async { listener.accept().await.map(drop) });
-    // It came through to the listener, which then hung up instead of speaking TLS.
+    // The connection reached the listener, which closed it instead of speaking TLS.
     assert!(matches!(outcome, Err(FetchError::Unreachable { .. })), "{outcome:?}");
     accepted.unwrap();
 }
 
 #[tokio::test]
-async fn developing_reaches_this_machine_and_nothing_else() {
+async fn development_mode_reaches_loopback_only() {
     let fetch = GuardedFetch::with_lookup(Allow::none(), true, None, |_| answer(&["10.0.0.1"])).unwrap();
     assert_refused(fetch.fetch(request("http://localhost:1/")).await, "10.0.0.1 is not this machine");
     assert_refused(fetch.fetch(request("http://harmless.example/")).await, "only https:");
@@ -87,7 +87,7 @@ async fn developing_reaches_this_machine_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_connects_anew_resolves_anew() {
+async fn client_without_connection_reuse_resolves_each_time() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     fn counting(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
         ASKED.fetch_add(1, Ordering::SeqCst);
@@ -95,7 +95,7 @@ async fn who_connects_anew_resolves_anew() {
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
-    // A server that would gladly answer again on the same connection.
+    // A server that would answer again on the same connection.
     let serving = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -106,7 +106,7 @@ async fn who_connects_anew_resolves_anew() {
             });
         }
     });
-    let keeping = |idle| GuardedFetch::keeping(idle, Allow::none(), true, None, counting).unwrap();
+    let keeping = |idle| GuardedFetch::with_idle_connections(idle, Allow::none(), true, None, counting).unwrap();
     let (anew, kept) = (keeping(0), keeping(usize::MAX));
     for count in 1..=3 {
         assert_eq!(anew.fetch(request(&url)).await.unwrap().status, 200);

@@ -1,44 +1,46 @@
-//! Tools that are methods of other hosts' agents.
+//! Tools that are ANP methods of other agents.
 
 use std::sync::{Arc, OnceLock};
 
-use nuncio_anp::client::{AnpClient, ClientError, Invocation, LocalDids, Options, Reason, Signers, Target, Way};
+use nuncio_anp::client::{
+    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, Invocation, LocalDids, MethodChoice, Reason,
+};
 use nuncio_core::agent::AnpRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
-/// The agents of other hosts. Their descriptions and the tokens they gave are remembered while the server runs.
+/// ANP client for agents of other hosts. Descriptions and tokens are cached.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub(super) struct RemoteAgents {
     client: AnpClient,
-    /// Known once the server knows its address, and with it its DIDs.
-    signers: OnceLock<Arc<dyn Signers>>,
+    /// Set once the server knows its address and its DIDs.
+    signers: OnceLock<Arc<dyn AgentSigners>>,
     clock: Arc<dyn Clock>,
 }
 
-impl Peers {
+impl RemoteAgents {
     pub(super) fn new(
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         local: LocalDids,
     ) -> Self {
-        let options = Options { local, ..Options::default() };
+        let options = AnpClientOptions { local, ..AnpClientOptions::default() };
         let client = AnpClient::new(fetch, Arc::clone(&clock), entropy, options);
         Self { client, signers: OnceLock::new(), clock }
     }
 
-    pub(super) fn set_signers(&self, signers: Arc<dyn Signers>) {
-        // Whoever comes second changes nothing.
+    pub(super) fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
+        // Later calls have no effect.
         let _ = self.signers.set(signers);
     }
 
-    /// Calls a method, signed with the DID of the agent whose tool it is.
+    /// Calls a method, signed with the DID of the tool's agent.
     pub(super) async fn run(&self, run: &AnpRun, call: &RunCall) -> Result<ToolOutput, RunError> {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let invocation = Invocation {
-            target: Target::parse(&run.target).map_err(|error| failure(&error))?,
-            way: Way::Method(run.method.clone()),
+            target: AgentTarget::parse(&run.target).map_err(|error| failure(&error))?,
+            way: MethodChoice::Method(run.method.clone()),
             arguments: call.arguments.clone(),
             timeout: Some(self.clock.now().until(call.deadline)),
         };
@@ -48,11 +50,11 @@ impl Peers {
     }
 }
 
-/// Checks, before the tool is served, what can be known about it.
+/// Checks the tool's declaration.
 pub(super) fn check(run: &AnpRun) -> Result<(), String> {
-    match Target::parse(&run.target).map_err(|error| error.to_string())? {
-        Target::Host(_) => Err(format!("{:?} names a host and no agent", run.target)),
-        Target::Did(_) | Target::Description(_) => Ok(()),
+    match AgentTarget::parse(&run.target).map_err(|error| error.to_string())? {
+        AgentTarget::Host(_) => Err(format!("{:?} names a host and no agent", run.target)),
+        AgentTarget::Did(_) | AgentTarget::Description(_) => Ok(()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Answers that are written in the agent file.
+//! Tools with a fixed answer in the agent file.
 
 use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
-/// Fills in the arguments. Where the tool declares its output, the answer is read as JSON.
+/// Renders the answer. If the tool declares an output schema, the text is parsed as JSON.
 pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, RunError> {
     let text = if template.is_plain() {
         template.as_str().to_owned()

@@ -5,31 +5,30 @@ use std::convert::Infallible;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use nuncio_confine::Running;
+use nuncio_confine::RunningProgram;
 use nuncio_core::agent::CommandRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use super::process::{Programs, Tail};
+use super::process::{Programs, StderrTail};
 use super::secrets::Secrets;
 
-/// How much a program may answer.
+/// Size limit of the output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
-/// How long what a program had already written may take to arrive once it has ended.
+/// Time limit for reading remaining output after the program ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Runs a program: the arguments as one JSON object on its standard input, the answer on its
-/// standard output. When the program ends, or when this future is dropped, everything it started
-/// ends with it.
+/// Runs a program with the arguments as JSON on its standard input and the result on its standard output. All its
+/// processes end with the program or when this future is dropped.
 pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
     let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let templates = run.env.iter().map(|(_, template)| template);
     let secrets = Secrets::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
-    // What the file says comes last, so that it is what counts.
-    let mut env: Vec<_> = passed_on(&call.trace).collect();
+    // Variables of the agent file come last, so that they take precedence.
+    let mut env: Vec<_> = identifier_variables(&call.trace).collect();
     env.extend(secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?);
     let input = Value::Object(arguments.clone()).to_string();
 
@@ -39,8 +38,12 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
     let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
         return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));
     };
-    let mut streams =
-        Streams { stdout: Some(stdout), stderr: Some(stderr), answer: Vec::new(), complaint: Tail::default() };
+    let mut streams = ProgramOutput {
+        stdout: Some(stdout),
+        stderr: Some(stderr),
+        answer: Vec::new(),
+        complaint: StderrTail::default(),
+    };
     let status = tokio::select! {
         status = finish(&mut started.running, &mut streams) => status,
         never = feed(stdin, input.as_bytes()) => match never {},
@@ -52,15 +55,15 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
             let said = if said.is_empty() { String::new() } else { format!(": {said}") };
             Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{said}"))))
         }
-        Err(Trouble::TooMuch) => {
+        Err(RunFailure::TooMuch) => {
             Err(RunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))
         }
-        Err(Trouble::Io(error)) => Err(RunError::Unavailable(format!("`{program}` cannot be listened to: {error}"))),
+        Err(RunFailure::Io(error)) => Err(RunError::Unavailable(format!("`{program}` cannot be listened to: {error}"))),
     }
 }
 
-/// The identifiers of a call, as a program finds them in its environment.
-fn passed_on(trace: &BTreeMap<&'static str, String>) -> impl Iterator<Item = (String, String)> {
+/// Environment variables with the identifiers of a call.
+fn identifier_variables(trace: &BTreeMap<&'static str, String>) -> impl Iterator<Item = (String, String)> {
     let usable = trace.iter().filter(|(_, value)| !value.contains('\0'));
     usable.map(|(name, value)| {
         let name = match *name {
@@ -71,21 +74,21 @@ fn passed_on(trace: &BTreeMap<&'static str, String>) -> impl Iterator<Item = (St
     })
 }
 
-/// Why there is no answer to look at.
-enum Trouble {
+/// Failure before an output is available.
+enum RunFailure {
     TooMuch,
     Io(std::io::Error),
 }
 
-/// Waits for the program's end, reading what it says so that it is never held up.
-async fn finish(running: &mut Running, streams: &mut Streams) -> Result<ExitStatus, Trouble> {
+/// Waits for the end of the program while reading its output, so that it never blocks.
+async fn finish(running: &mut RunningProgram, streams: &mut ProgramOutput) -> Result<ExitStatus, RunFailure> {
     let status = loop {
         tokio::select! {
-            status = running.child.wait() => break status.map_err(Trouble::Io)?,
+            status = running.child.wait() => break status.map_err(RunFailure::Io)?,
             read = streams.read(), if streams.open() => read?,
         }
     };
-    // What it left running may hold our pipes open for ever.
+    // A background process of the program may hold the pipes open.
     running.group.kill();
     if let Ok(read) = tokio::time::timeout(DRAIN, streams.read()).await {
         read?;
@@ -93,40 +96,40 @@ async fn finish(running: &mut Running, streams: &mut Streams) -> Result<ExitStat
     Ok(status)
 }
 
-/// Writes the arguments and closes the pipe. A program that does not care for them is fine.
+/// Writes the arguments and closes the pipe. A program that does not read them is accepted.
 async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Infallible {
     let _ = stdin.write_all(input).await;
     drop(stdin);
     std::future::pending().await
 }
 
-/// What comes from a program, kept across interruptions of the reading.
-struct Streams {
+/// Output of a program, kept when reading is interrupted.
+struct ProgramOutput {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     answer: Vec<u8>,
-    complaint: Tail,
+    complaint: StderrTail,
 }
 
-impl Streams {
+impl ProgramOutput {
     fn open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Reads both to their end. May be dropped and called again.
-    async fn read(&mut self) -> Result<(), Trouble> {
+    /// Reads both streams to their end. Cancel safe.
+    async fn read(&mut self) -> Result<(), RunFailure> {
         let mut complaint = [0; 1024];
         while self.open() {
             tokio::select! {
-                read = some(&mut self.stdout, |stream| stream.read_buf(&mut self.answer)) => {
+                read = read_open(&mut self.stdout, |stream| stream.read_buf(&mut self.answer)) => {
                     if self.answer.len() > MAX_OUTPUT {
-                        return Err(Trouble::TooMuch);
+                        return Err(RunFailure::TooMuch);
                     }
                     if matches!(read, Ok(0) | Err(_)) {
                         self.stdout = None;
                     }
                 }
-                read = some(&mut self.stderr, |stream| stream.read(&mut complaint)) => match read {
+                read = read_open(&mut self.stderr, |stream| stream.read(&mut complaint)) => match read {
                     Ok(count) if count > 0 => self.complaint.push(&complaint[..count]),
                     _ => self.stderr = None,
                 },
@@ -136,8 +139,8 @@ impl Streams {
     }
 }
 
-/// Reads from a stream that is still open; waits for ever on one that is not.
-async fn some<'a, S, F: Future<Output = std::io::Result<usize>>>(
+/// Reads from an open stream; never returns for a closed one.
+async fn read_open<'a, S, F: Future<Output = std::io::Result<usize>>>(
     stream: &'a mut Option<S>,
     read: impl FnOnce(&'a mut S) -> F,
 ) -> std::io::Result<usize> {
@@ -147,7 +150,7 @@ async fn some<'a, S, F: Future<Output = std::io::Result<usize>>>(
     }
 }
 
-/// A JSON value as itself, anything else as text.
+/// Parses JSON; any other text becomes a string.
 fn output(answer: &[u8]) -> ToolOutput {
     if let Ok(value) = serde_json::from_slice(answer) {
         return ToolOutput::json(value);

@@ -8,24 +8,24 @@ use nuncio_core::agent::{HttpMethod, HttpRun};
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::EscapeContext;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
 use super::secrets::Secrets;
 use crate::fetch::header_name;
-use pin::Pin;
+use fixed_origin::FixedOrigin;
 
-mod pin;
+mod fixed_origin;
 
-/// How much a service may answer.
+/// Size limit of a response, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
-/// How much of an answer that is an error is passed on.
+/// Characters of an error response that are reported.
 const SHOWN_CHARS: usize = 500;
 
-/// Checks, before the tool is served, what can be known about its requests.
+/// Checks the tool's declaration.
 pub(super) fn check(run: &HttpRun) -> Result<(), String> {
-    Pin::new(run.url.as_str())?;
+    FixedOrigin::new(run.url.as_str())?;
     for (name, _) in &run.headers {
         header_name(name)?;
     }
@@ -40,25 +40,26 @@ pub(super) async fn run(
     call: &RunCall,
     timeout: Duration,
 ) -> Result<ToolOutput, RunError> {
-    let pin = Pin::new(run.url.as_str()).map_err(RunError::Failed)?;
-    let request = request(&pin, secrets, run, call, timeout).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
-    let answer = fetch.fetch(request).await.map_err(|error| failure(&pin, error))?;
-    outcome(&pin, &answer).map_err(|why| RunError::Failed(secrets.redact(&why)))
+    let fixed_origin = FixedOrigin::new(run.url.as_str()).map_err(RunError::Failed)?;
+    let request =
+        request(&fixed_origin, secrets, run, call, timeout).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
+    let answer = fetch.fetch(request).await.map_err(|error| failure(&fixed_origin, error))?;
+    outcome(&fixed_origin, &answer).map_err(|why| RunError::Failed(secrets.redact(&why)))
 }
 
 fn request(
-    pin: &Pin<'_>,
+    fixed_origin: &FixedOrigin<'_>,
     secrets: &Secrets,
     run: &HttpRun,
     call: &RunCall,
     timeout: Duration,
-) -> Result<Outgoing, String> {
+) -> Result<FetchRequest, String> {
     let context = json!({"args": call.arguments, "secrets": secrets});
     let url = run
         .url
         .render(EscapeContext::Url, &context)
         .map_err(|error| format!("the address cannot be filled in: {error}"))?;
-    let url = pin.admit(&url)?;
+    let url = fixed_origin.admit(&url)?;
 
     let mut headers = Vec::with_capacity(run.headers.len() + 1);
     for (name, template) in &run.headers {
@@ -87,7 +88,7 @@ fn request(
         let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
         headers.push(("content-type".into(), kind.into()));
     }
-    Ok(Outgoing {
+    Ok(FetchRequest {
         method: run.method.as_str(),
         url,
         headers,
@@ -102,17 +103,23 @@ fn takes_body(method: HttpMethod) -> bool {
     matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
 }
 
-/// Says what happened without the address, whose path may hold a secret.
-fn failure(pin: &Pin<'_>, error: FetchError) -> RunError {
+/// Describes a failure without the URL, whose path may contain a secret.
+fn failure(fixed_origin: &FixedOrigin<'_>, error: FetchError) -> RunError {
     match error {
-        FetchError::Refused { why, .. } => RunError::Failed(format!("{pin} may not be asked: {why}")),
-        FetchError::Unreachable { why, .. } => RunError::Unavailable(format!("{pin} cannot be reached: {why}")),
-        FetchError::TooSlow { limit, .. } => RunError::Unavailable(format!("{pin} did not answer within {limit:?}")),
-        FetchError::TooLarge { limit, .. } => RunError::Failed(format!("{pin} answered with more than {limit} bytes")),
+        FetchError::Refused { why, .. } => RunError::Failed(format!("{fixed_origin} may not be asked: {why}")),
+        FetchError::Unreachable { why, .. } => {
+            RunError::Unavailable(format!("{fixed_origin} cannot be reached: {why}"))
+        }
+        FetchError::TooSlow { limit, .. } => {
+            RunError::Unavailable(format!("{fixed_origin} did not answer within {limit:?}"))
+        }
+        FetchError::TooLarge { limit, .. } => {
+            RunError::Failed(format!("{fixed_origin} answered with more than {limit} bytes"))
+        }
     }
 }
 
-fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
+fn outcome(fixed_origin: &FixedOrigin<'_>, answer: &FetchResponse) -> Result<ToolOutput, String> {
     let kind = answer.header("content-type").unwrap_or_default();
     let essence = essence(kind);
     if !(200..300).contains(&answer.status) {
@@ -120,13 +127,13 @@ fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
             .map_or_else(|_| answer.status.to_string(), |status| status.to_string());
         if (300..400).contains(&answer.status) {
             return Err(format!(
-                "{pin} answered {status}: redirects are not followed, write the final address into the agent file"
+                "{fixed_origin} answered {status}: redirects are not followed, write the final address into the agent file"
             ));
         }
         let body: String = String::from_utf8_lossy(&answer.body).chars().take(SHOWN_CHARS).collect();
         let body = super::process::printable(&body);
         let body = if body.trim().is_empty() { String::new() } else { format!(": {}", body.trim()) };
-        return Err(format!("{pin} answered {status}{body}"));
+        return Err(format!("{fixed_origin} answered {status}{body}"));
     }
     if answer.status == 204 || answer.body.is_empty() {
         return Ok(ToolOutput::default());
@@ -134,13 +141,15 @@ fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
     let says_json = is_json(kind);
     match serde_json::from_slice(&answer.body) {
         Ok(value) if says_json || essence.is_empty() => return Ok(ToolOutput::json(value)),
-        Err(error) if says_json => return Err(format!("{pin} answered with JSON that cannot be read: {error}")),
+        Err(error) if says_json => {
+            return Err(format!("{fixed_origin} answered with JSON that cannot be read: {error}"));
+        }
         _ => {}
     }
     match std::str::from_utf8(&answer.body) {
         Ok(text) => Ok(ToolOutput::text(text)),
         Err(_) => Err(format!(
-            "{pin} answered with {} bytes of {}, which is no text",
+            "{fixed_origin} answered with {} bytes of {}, which is no text",
             answer.body.len(),
             if essence.is_empty() { "something" } else { essence }
         )),

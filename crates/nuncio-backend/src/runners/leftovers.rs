@@ -1,5 +1,5 @@
-//! Programs that outlived the process that started them. A program knows its execution by a variable in its
-//! environment, and so does everything it starts; that is how they are found, where there is `/proc`.
+//! Ends programs that outlived the server process. They are found in `/proc` by the execution id in their environment,
+//! which their children inherit.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,41 +7,41 @@ use std::time::Duration;
 use nuncio_core::ids::ExecutionId;
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
-/// What `command` tells a program its execution by.
+/// Environment variable with the execution id.
 const VARIABLE: &str = "NUNCIO_EXECUTION_ID";
-/// How often is looked whether all are gone.
-const LOOKS: u32 = 500;
-/// How long to wait between two looks.
+/// Number of checks until giving up.
+const CHECKS: u32 = 500;
+/// Delay between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Ends everything that was started for these executions, and waits until it is gone.
+/// Kills everything that was started for these executions, and waits until it has ended.
 pub(super) async fn end(executions: &[ExecutionId]) {
     let marks: HashSet<Vec<u8>> = executions.iter().map(|id| format!("{VARIABLE}={id}").into_bytes()).collect();
-    for look in 0..LOOKS {
-        let left = marked(&marks);
+    for look in 0..CHECKS {
+        let left = processes_of(&marks);
         if left.is_empty() {
             return;
         }
         if look == 0 {
-            tracing::warn!(processes = left.len(), "ending what a server that is gone left running");
+            tracing::warn!(processes = left.len(), "ending programs that an earlier server process left running");
         }
         for process in left {
-            // Its group too, for whatever has another environment; never ours.
+            // Also kills the process group, for children with another environment; never our own group.
             if let Ok(group) = getpgid(Some(process))
                 && getpgid(None).is_ok_and(|ours| ours != group)
             {
                 let _ = kill_process_group(group, Signal::KILL);
             }
-            // It fails only when it is gone.
+            // Fails only if the process has ended.
             let _ = kill_process(process, Signal::KILL);
         }
         tokio::time::sleep(PAUSE).await;
     }
-    tracing::error!("what a server that is gone left running does not end");
+    tracing::error!("programs that an earlier server process left running do not end");
 }
 
-/// The processes of this machine with one of these in their environment. One that has ended has none.
-fn marked(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
+/// Processes with one of these variables in their environment.
+fn processes_of(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
     let ours = std::process::id();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|id| *id != ours);

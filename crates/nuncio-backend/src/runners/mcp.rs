@@ -1,4 +1,4 @@
-//! Tools of MCP servers, over one long-lived connection to each.
+//! Tools of MCP servers, over one long-lived connection to each server.
 //!
 //! Calls: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools>
 
@@ -12,39 +12,39 @@ use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::ErrorCode;
 
-use super::Offer;
+use super::McpOffer;
 use super::process::Programs;
-use connection::Connection;
-use slot::Slot;
+use connection::McpConnection;
+use slot::ConnectionSlot;
 
 mod connection;
 mod content;
+mod errors;
 mod import;
 mod slot;
-mod trouble;
 
-/// How long a server may take to say hello, and to list its tools.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server may take to say hello that may first have to be downloaded.
-const INSTALL_PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for the handshake and for listing tools.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the handshake of a server that may have to be downloaded first.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Programs that download the server they start.
 const INSTALLERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "deno"];
 
-/// What connections need from the rest.
+/// Dependencies of the connections.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct McpContext {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) programs: Arc<Programs>,
     pub(super) http: reqwest::Client,
 }
 
-impl World {
-    /// The outcome of a future, unless it takes longer than a server may.
-    async fn patiently<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        self.within(PATIENCE, future).await
+impl McpContext {
+    /// Result of a future within [`SERVER_TIMEOUT`].
+    async fn within_timeout<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        self.within(SERVER_TIMEOUT, future).await
     }
 
-    /// The outcome of a future, unless it takes longer than that.
+    /// Result of a future within `span`.
     async fn within<T>(&self, span: Duration, future: impl Future<Output = T>) -> Option<T> {
         let late = self.clock.sleep_until(self.clock.now().after(span));
         tokio::select! {
@@ -54,27 +54,27 @@ impl World {
     }
 }
 
-/// The MCP servers of all agents. Two forms of one agent that declare the same server in the same
-/// way share its connection, so that a reload of the agent file does not restart what did not change.
+/// Connections to the MCP servers of all agents. Two versions of one agent with the same server declaration share its
+/// connection, so that a reload does not restart an unchanged server.
 #[derive(Debug)]
-pub(super) struct Servers {
-    world: Arc<World>,
-    entries: Mutex<Vec<Entry>>,
+pub(super) struct McpConnections {
+    context: Arc<McpContext>,
+    entries: Mutex<Vec<ServerEntry>>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    slot: Arc<Slot>,
-    /// How many served forms of the agent rely on it.
+struct ServerEntry {
+    slot: Arc<ConnectionSlot>,
+    /// Number of served versions of the agent that use the server.
     holders: usize,
 }
 
-impl Servers {
-    pub(super) fn new(world: World) -> Self {
-        Self { world: Arc::new(world), entries: Mutex::default() }
+impl McpConnections {
+    pub(super) fn new(context: McpContext) -> Self {
+        Self { context: Arc::new(context), entries: Mutex::default() }
     }
 
-    /// Calls a tool there.
+    /// Calls a tool of a server.
     pub(super) async fn call(
         &self,
         call: &RunCall,
@@ -90,13 +90,13 @@ impl Servers {
         let answer = connection.call(tool.as_str(), call.arguments.clone(), &call.trace).await;
         let outcome = match answer {
             Ok(result) => {
-                slot.healthy();
+                slot.reset_failures();
                 content::output(result)
             }
             Err(ServiceError::McpError(error)) => {
-                slot.healthy();
+                slot.reset_failures();
                 let suspicious = matches!(error.code, ErrorCode::INVALID_PARAMS | ErrorCode::METHOD_NOT_FOUND);
-                Err(content::Refusal {
+                Err(content::CallFailure {
                     text: format!("the MCP server `{server}` refused the call: {}", error.message),
                     suspicious,
                 })
@@ -106,14 +106,14 @@ impl Servers {
                 slot.lost(&connection, &why);
                 return Err(RunError::Unavailable(format!("the MCP server `{server}` was lost: {why}")));
             }
-            Err(error) => Err(content::Refusal {
+            Err(error) => Err(content::CallFailure {
                 text: format!("the MCP server `{server}` did not answer properly: {error}"),
                 suspicious: false,
             }),
         };
         match outcome {
             Ok(output) => Ok(output),
-            // Servers say in many ways that a tool is not there; the list says it in one.
+            // Servers report missing tools in different ways, so the tool list is checked.
             Err(refusal) if refusal.suspicious || refusal.text.contains(tool.as_str()) => {
                 let gone = self.is_gone(&connection, tool).await;
                 Err(RunError::Failed(gone.map_or_else(
@@ -125,16 +125,16 @@ impl Servers {
         }
     }
 
-    /// The names of what there is, if that tool is not among them.
-    async fn is_gone(&self, connection: &Connection, tool: &ToolName) -> Option<String> {
-        let tools = self.world.patiently(connection.tools()).await?.ok()?;
+    /// Names of the server's tools, if that tool is not among them.
+    async fn is_gone(&self, connection: &McpConnection, tool: &ToolName) -> Option<String> {
+        let tools = self.context.within_timeout(connection.tools()).await?.ok()?;
         let missing = tools.iter().all(|found| found.name != tool.as_str());
         missing.then(|| import::names(&tools))
     }
 
-    /// Adds to an agent the tools it imports, and keeps its servers until [`Servers::release`].
+    /// Adds imported tools to an agent and holds its servers until [`McpConnections::release`].
     pub(super) async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
-        let hold = Hold::new(self, &agent);
+        let hold = ServersGuard::new(self, &agent);
         let mut lists = Vec::new();
         for server in &agent.mcp {
             let Some(import) = &server.import else { continue };
@@ -145,8 +145,8 @@ impl Servers {
         Ok(agent)
     }
 
-    /// What a server offers that an agent could take over, and why it could not take over the rest.
-    pub(super) async fn offer(&self, agent: &Agent, server: &McpServer) -> Result<Offer, String> {
+    /// Tools of a server that can be imported, and reasons why others cannot.
+    pub(super) async fn offer(&self, agent: &Agent, server: &McpServer) -> Result<McpOffer, String> {
         let listed = self.list(agent, server).await?;
         Ok(import::offer(server, &listed))
     }
@@ -155,69 +155,70 @@ impl Servers {
         let slot = self.slot(agent, server);
         let connection = slot.connection().await?;
         let tools = self
-            .world
-            .patiently(connection.tools())
+            .context
+            .within_timeout(connection.tools())
             .await
-            .unwrap_or_else(|| Err(format!("it did not answer within {PATIENCE:?}")))
+            .unwrap_or_else(|| Err(format!("it did not answer within {SERVER_TIMEOUT:?}")))
             .map_err(|why| format!("the MCP server `{}` could not list its tools: {why}", server.name))?;
-        slot.healthy();
+        slot.reset_failures();
         Ok(tools)
     }
 
-    /// Lets go of an agent's servers and waits until those that nobody needs any more are gone.
+    /// Releases an agent's servers and waits until unused ones have ended.
     pub(super) async fn release(&self, agent: &Agent) {
-        for slot in self.let_go(agent) {
+        for slot in self.take_unused(agent) {
             slot.close().await;
         }
     }
 
-    fn slot(&self, agent: &Agent, server: &McpServer) -> Arc<Slot> {
+    fn slot(&self, agent: &Agent, server: &McpServer) -> Arc<ConnectionSlot> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         self.find(&mut entries, agent, server).slot.clone()
     }
 
-    /// The entry of a server, made if there is none. A folder that moved makes it another server.
-    fn find<'a>(&self, entries: &'a mut Vec<Entry>, agent: &Agent, server: &McpServer) -> &'a mut Entry {
-        let base_dir = self.world.programs.base_dir(&agent.name);
+    /// Finds or creates the entry of a server. Another base folder means another server.
+    fn find<'a>(&self, entries: &'a mut Vec<ServerEntry>, agent: &Agent, server: &McpServer) -> &'a mut ServerEntry {
+        let base_dir = self.context.programs.base_dir(&agent.name);
         let index = entries.iter().position(|entry| entry.slot.serves(agent, server, &base_dir)).unwrap_or_else(|| {
-            let slot = Slot::new(Arc::clone(&self.world), agent, server, base_dir);
-            entries.push(Entry { slot, holders: 0 });
+            let slot = ConnectionSlot::new(Arc::clone(&self.context), agent, server, base_dir);
+            entries.push(ServerEntry { slot, holders: 0 });
             entries.len() - 1
         });
         &mut entries[index]
     }
 
-    /// Takes out the servers that only this agent held.
-    fn let_go(&self, agent: &Agent) -> Vec<Arc<Slot>> {
+    /// Removes the servers that only this agent used.
+    fn take_unused(&self, agent: &Agent) -> Vec<Arc<ConnectionSlot>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {
-            // The oldest first: after a reload the newer one belongs to the newer form.
+            // The oldest entry first: after a reload the newer entry belongs to the newer version.
             if let Some(entry) = entries.iter_mut().find(|entry| entry.holders > 0 && entry.slot.is_of(agent, server)) {
                 entry.holders -= 1;
             }
         }
-        let own =
-            |entry: &mut Entry| entry.holders == 0 && agent.mcp.iter().any(|server| entry.slot.is_of(agent, server));
+        let own = |entry: &mut ServerEntry| {
+            entry.holders == 0 && agent.mcp.iter().any(|server| entry.slot.is_of(agent, server))
+        };
         entries.extract_if(.., own).map(|entry| entry.slot).collect()
     }
 }
 
-impl Drop for Servers {
+impl Drop for McpConnections {
     fn drop(&mut self) {
         for entry in self.entries.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            entry.slot.abandon();
+            entry.slot.close_without_waiting();
         }
     }
 }
 
-/// An agent's hold on its servers while it is being resolved; let go again unless kept.
-struct Hold<'a> {
-    servers: &'a Servers,
+/// Holds an agent's servers while it is being resolved; releases them on drop unless kept.
+struct ServersGuard<'a> {
+    servers: &'a McpConnections,
     agent: Option<&'a Agent>,
 }
 
-impl<'a> Hold<'a> {
-    fn new(servers: &'a Servers, agent: &'a Agent) -> Self {
+impl<'a> ServersGuard<'a> {
+    fn new(servers: &'a McpConnections, agent: &'a Agent) -> Self {
         let mut entries = servers.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {
             servers.find(&mut entries, agent, server).holders += 1;
@@ -230,11 +231,11 @@ impl<'a> Hold<'a> {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for ServersGuard<'_> {
     fn drop(&mut self) {
         if let Some(agent) = self.agent {
-            for slot in self.servers.let_go(agent) {
-                slot.abandon();
+            for slot in self.servers.take_unused(agent) {
+                slot.close_without_waiting();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Programs as children of ours: how they are started, and that nothing of them is left behind.
+//! Starts programs as child processes and cleans up after them.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nuncio_confine::Running;
+use nuncio_confine::RunningProgram;
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentName;
 use tokio::process::Command;
 
 use super::profile::{Profile, StateFolders};
 
-/// What of our own environment a child gets.
+/// Environment variables that a child inherits.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// The program that means this one.
+/// Command name that means this executable.
 const OURSELVES: &str = "nuncio";
-/// How much of what a child complains about is kept.
+/// Bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// What programs are called and where they are at home.
+/// Starts the programs of agents.
 #[derive(Debug)]
 pub(crate) struct Programs {
     executable: PathBuf,
     working_dir: PathBuf,
-    /// The folders of confined programs; none where programs are not confined.
+    /// Folders of confined programs; `None` without confinement.
     folders: Option<StateFolders>,
     base_dirs: RwLock<HashMap<AgentName, PathBuf>>,
 }
@@ -40,7 +40,7 @@ impl Programs {
         self.base_dirs.write().unwrap_or_else(PoisonError::into_inner).insert(agent, folder);
     }
 
-    /// The folder an agent's relative paths begin in.
+    /// Base folder of an agent's relative paths.
     pub(crate) fn base_dir(&self, agent: &AgentName) -> PathBuf {
         let folders = self.base_dirs.read().unwrap_or_else(PoisonError::into_inner);
         match (folders.get(agent), &self.folders) {
@@ -50,12 +50,12 @@ impl Programs {
         }
     }
 
-    /// The folder that an agent's programs may write to.
+    /// Folder that the agent's programs may write to.
     pub(crate) fn state_folder(&self, agent: &AgentName) -> PathBuf {
         self.folders.as_ref().map_or_else(|| self.working_dir.clone(), |folders| folders.of(agent))
     }
 
-    /// Checks what an agent's file allows its programs.
+    /// Checks the `allow` section of an agent file.
     pub(crate) fn check(&self, agent: &Agent) -> Result<(), String> {
         match &self.folders {
             Some(folders) => folders.check(agent, &self.base_dir(&agent.name)),
@@ -63,8 +63,8 @@ impl Programs {
         }
     }
 
-    /// Starts a program of an agent: no shell, a clean environment, pipes on all three streams, a
-    /// process group of its own, and confined to what the agent file allows.
+    /// Starts a program of an agent without a shell: clean environment, pipes on all three streams, its own process
+    /// group, confined to the `allow` section.
     pub(crate) async fn start(
         &self,
         agent: &Agent,
@@ -97,10 +97,10 @@ impl Programs {
             }
             None => {
                 if program == OURSELVES {
-                    // So that its files are with ours, wherever the agent file is.
+                    // The state folder is in the data directory, wherever the agent file is.
                     command.env("NUNCIO_DATA", &self.working_dir);
                 }
-                Running::start(command.envs(env))
+                RunningProgram::start(command.envs(env))
             }
         };
         let explain = |failure: String| match &profile {
@@ -122,16 +122,16 @@ impl Programs {
     }
 }
 
-/// A program that was started, and what it may reach. In this order, so that its temporary folder is removed last.
+/// Started program with its permissions. The field order matters: the temporary folder is removed last.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) running: Running,
-    /// None where programs are not confined.
+    pub(crate) running: RunningProgram,
+    /// `None` without confinement.
     pub(crate) profile: Option<Arc<Profile>>,
 }
 
 impl Program {
-    /// A failure with the missing permission it shows, if it shows one.
+    /// Failure with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         match &self.profile {
             Some(profile) => profile.explain(failure),
@@ -140,11 +140,11 @@ impl Program {
     }
 }
 
-/// The end of what a child wrote to its standard error.
+/// End of a child's standard error.
 #[derive(Default)]
-pub(crate) struct Tail(VecDeque<u8>);
+pub(crate) struct StderrTail(VecDeque<u8>);
 
-impl Tail {
+impl StderrTail {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let excess = (self.0.len() + bytes.len()).saturating_sub(TAIL_BYTES);
@@ -152,21 +152,21 @@ impl Tail {
         self.0.extend(bytes);
     }
 
-    /// The text, without control characters other than line breaks; empty if there was none.
+    /// Text without control characters other than line breaks.
     pub(crate) fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         printable(&String::from_utf8_lossy(&bytes)).trim().to_owned()
     }
 }
 
-impl fmt::Debug for Tail {
+impl fmt::Debug for StderrTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What a program says may hold a secret.
+        // The output of a program may contain a secret.
         write!(f, "Tail({} bytes)", self.0.len())
     }
 }
 
-/// Text as it may be shown in a terminal.
+/// Text that is safe to show in a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
@@ -176,13 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_keeps_the_end() {
-        let mut tail = Tail::default();
+    fn tail_keeps_the_last_bytes() {
+        let mut tail = StderrTail::default();
         tail.push(&vec![b'a'; 10_000]);
         tail.push(b"\x1b[31mthe end\n");
         let text = tail.text();
         assert!(text.len() <= TAIL_BYTES);
         assert!(text.ends_with("a[31mthe end"), "{text}");
-        assert_eq!(Tail::default().text(), "");
+        assert_eq!(StderrTail::default().text(), "");
     }
 }

@@ -1,4 +1,4 @@
-//! What one program of an agent may reach on this machine, and its folders.
+//! Permissions and folders of one program.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -7,19 +7,20 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nuncio_confine::{Reach, confinement, contains, installation, server_folders};
+use nuncio_confine::{ConfinementRules, confinement, contains, installation, server_folders};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentName;
 
 mod denial;
 
-/// Below the data directory: a folder for each agent, which its programs may write to.
+/// Folder in the data directory with a subfolder per agent that its programs may write to.
 const PROGRAMS: &str = "programs";
-/// Below the data directory: a folder for each running program, removed when it ends. No program may write to the folder
-/// above its own: one that replaced it by a link would have the server remove a folder elsewhere.
+/// Folder in the data directory with a subfolder per running program, removed when it ends. No program may write to
+/// the parent of its own folder; otherwise it could replace its folder by a link and make the server delete a folder
+/// elsewhere.
 const TEMPORARY: &str = "tmp";
 
-/// What package managers are told, so that what they download is kept for each agent by itself.
+/// Cache settings of package managers, so that downloads are kept per agent.
 const CACHES: [(&str, &str); 5] = [
     ("XDG_CACHE_HOME", "cache"),
     ("npm_config_cache", "npm"),
@@ -28,28 +29,27 @@ const CACHES: [(&str, &str); 5] = [
     ("UV_PYTHON_INSTALL_DIR", "uv-python"),
 ];
 
-/// The data directory as programs see it: a folder for each agent, and nothing else.
+/// Folders in the data directory that programs may use.
 #[derive(Debug)]
 pub(crate) struct StateFolders {
-    /// The data directory.
     data: PathBuf,
     next: AtomicU64,
 }
 
 impl StateFolders {
-    /// `data` is used by this process alone: temporary folders that are there were left by a crash.
+    /// Only this process uses `data`, so existing temporary folders were left by a crash and are removed.
     pub(crate) fn new(data: PathBuf) -> Self {
         let data = data.canonicalize().unwrap_or(data);
         remove(&data.join(TEMPORARY));
         Self { data, next: AtomicU64::new(0) }
     }
 
-    /// The folder of an agent, which its programs know as `NUNCIO_STATE`.
+    /// State folder of an agent, which its programs know as `NUNCIO_STATE`.
     pub(crate) fn of(&self, agent: &AgentName) -> PathBuf {
         self.data.join(PROGRAMS).join(agent.as_str())
     }
 
-    /// Makes the folders of a program that is about to start, and says what it may reach.
+    /// Creates the folders of a program and returns its permissions.
     pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<Profile> {
         let state = self.of(&agent.name);
         let temporary = self.data.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
@@ -68,14 +68,15 @@ impl StateFolders {
         read.extend(allowed(&agent.allow.read));
         let mut write = allowed(&agent.allow.write);
         write.extend([state.clone(), temporary.clone()]);
-        let reach = Reach { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
+        let reach =
+            ConfinementRules { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
         Ok(Profile { reach, state, temporary: TemporaryFolder(temporary) })
     }
 
-    /// Checks what an agent's file allows its programs.
+    /// Checks the `allow` section of an agent file.
     ///
     /// # Errors
-    /// A path does not exist, or lies in the data directory.
+    /// A path does not exist or is inside the data directory.
     pub(crate) fn check(&self, agent: &Agent, base_dir: &Path) -> Result<(), String> {
         let home = home();
         for (key, paths) in [("read", &agent.allow.read), ("write", &agent.allow.write)] {
@@ -95,27 +96,27 @@ impl StateFolders {
     }
 }
 
-/// What one program may reach, and the folders that are its own.
+/// Permissions and folders of one program.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    reach: Reach,
+    reach: ConfinementRules,
     state: PathBuf,
     temporary: TemporaryFolder,
 }
 
 impl Profile {
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> ConfinementRules {
         self.reach.clone()
     }
 
-    /// What the program finds in its environment about its folders.
+    /// Environment variables with the program's folders.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, OsString)> + '_ {
         let own = [("NUNCIO_STATE", self.state.clone()), ("TMPDIR", self.temporary.0.clone())];
         let caches = CACHES.map(|(name, folder)| (name, self.state.join(folder)));
         own.into_iter().chain(caches).map(|(name, path)| (name, path.into_os_string()))
     }
 
-    /// A failure with the missing permission it shows, if it shows one.
+    /// Failure with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         match confinement().files.then(|| denial::find(&failure, &self.reach)).flatten() {
             Some(denial) => format!("{failure}\n{denial}"),
@@ -124,7 +125,7 @@ impl Profile {
     }
 }
 
-/// A folder that is removed with everything in it when this is dropped.
+/// Folder that is removed with its contents when dropped.
 #[derive(Debug)]
 struct TemporaryFolder(PathBuf);
 
@@ -147,7 +148,7 @@ fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// Where a path in an agent file's `allow` leads, begun in the file's folder; none if it leads nowhere.
+/// Resolves a path of the `allow` section relative to the agent's folder; `None` if it does not exist.
 #[must_use]
 pub fn resolve_allowed(path: &str, base_dir: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let path = match path.strip_prefix('~') {

@@ -1,4 +1,4 @@
-//! The secrets of an agent: read when needed, from where its author said, and shown to nobody.
+//! Secrets of an agent, read when needed and removed from texts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +11,23 @@ use nuncio_core::template::{EscapeContext, Template};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// How large a secret in a file may be.
+/// Size limit of a secret in a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
-/// Shorter values are not searched for in texts: they would be found everywhere.
+/// Shorter values are not redacted, because they would match everywhere.
 const MIN_REDACTED: usize = 4;
 
-/// Values of secrets.
 #[derive(Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
-    /// Reads the secrets of an agent that these templates name.
+    /// Reads the secrets that the templates reference.
     pub(crate) async fn read<'a>(
         agent: &Agent,
         base_dir: &Path,
         templates: impl IntoIterator<Item = &'a Template>,
     ) -> Result<Self, String> {
-        let mut named = Named::None;
+        let mut named = ReferencedSecrets::None;
         for template in templates {
             named.add(template);
         }
@@ -42,7 +41,6 @@ impl Secrets {
         Ok(Self(values))
     }
 
-    /// Reads one secret of an agent by its name.
     pub(crate) async fn named(agent: &Agent, base_dir: &Path, name: &BackendName) -> Result<Self, String> {
         let Some((_, source)) = agent.secrets.iter().find(|(declared, _)| declared == name) else {
             return Err(format!("the agent file declares no secret `{name}`"));
@@ -51,22 +49,21 @@ impl Secrets {
         Ok(Self(BTreeMap::from([(name.to_string(), value)])))
     }
 
-    /// Adds a value that came from elsewhere, so that it is not shown either.
+    /// Adds a value from elsewhere, so that it is redacted too.
     pub(crate) fn add(&mut self, name: &str, value: &str) {
         self.0.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The value of a secret.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Fills these secrets into environment variables or headers.
+    /// Renders environment variables or headers.
     pub(crate) fn lines(&self, lines: &[(String, Template)]) -> Result<Vec<(String, String)>, String> {
         self.fill(lines, &json!({"secrets": self}))
     }
 
-    /// Fills these secrets and a call's arguments into environment variables.
+    /// Renders environment variables with a call's arguments.
     pub(crate) fn lines_of_call(
         &self,
         lines: &[(String, Template)],
@@ -85,7 +82,7 @@ impl Secrets {
             .collect()
     }
 
-    /// The text without these secrets in it.
+    /// Removes the secrets from a text.
     pub(crate) fn redact(&self, text: &str) -> String {
         let long_enough = self.0.values().filter(|value| value.len() >= MIN_REDACTED);
         long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
@@ -98,8 +95,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Checks the secrets of an agent before it is served: that templates can name them and that they
-/// can be read.
+/// Checks that templates can reference an agent's secrets and that they can be read.
 pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
     for (name, source) in &agent.secrets {
         if !is_identifier(name.as_str()) {
@@ -112,15 +108,15 @@ pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> 
     Ok(())
 }
 
-/// Which secrets templates name.
-enum Named {
+/// Secrets that templates reference.
+enum ReferencedSecrets {
     None,
     These(Vec<String>),
-    /// By a computed name, so any.
+    /// A template computes the name, so any secret may be used.
     All,
 }
 
-impl Named {
+impl ReferencedSecrets {
     fn add(&mut self, template: &Template) {
         let environment = Environment::new();
         let Ok(parsed) = environment.template_from_str(template.as_str()) else {
@@ -156,7 +152,7 @@ fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !name.contains('-')
 }
 
-/// The value, or what is wrong with it as the end of a sentence.
+/// Reads a value; the error is the end of a sentence.
 async fn read(source: &SecretSource, base_dir: &Path) -> Result<String, String> {
     let value = match source {
         SecretSource::Env(variable) => match std::env::var(variable) {
@@ -188,14 +184,14 @@ async fn read(source: &SecretSource, base_dir: &Path) -> Result<String, String> 
 mod tests {
     use super::*;
 
-    fn named(template: &str) -> Named {
-        let mut named = Named::None;
+    fn named(template: &str) -> ReferencedSecrets {
+        let mut named = ReferencedSecrets::None;
         named.add(&Template::parse(template).unwrap());
         named
     }
 
     #[test]
-    fn only_what_a_template_names_is_read() {
+    fn only_referenced_secrets_are_read() {
         assert!(named("Bearer {{ secrets.key }}").includes("key"));
         assert!(!named("Bearer {{ secrets.key }}").includes("other"));
         assert!(!named("{{ args.key }} {{ secretskey }}").includes("key"));
@@ -203,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn secrets_are_redacted_and_hidden_in_debug() {
         let secrets =
             Secrets(BTreeMap::from([("key".to_owned(), "hunter22".to_owned()), ("pin".to_owned(), "1".to_owned())]));
         assert_eq!(format!("{secrets:?}"), "{\"key\", \"pin\"}");

@@ -8,37 +8,37 @@ use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
-    Call, Consumer, ConsumerError, Credential, Execution, FailureCode, Options, Reason, Secret, Target,
+    Consumer, ConsumerError, Credential, Execution, FailureCode, Options, Reason, Secret, SkillCall, SkillTarget,
 };
 use nuncio_skill::wire::{ErrorCode, InvocationContext};
 use serde_json::json;
 
 use super::secrets::Secrets;
 
-/// How long the other side may take to hear that it should stop.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// Timeout of the cancellation request to the other host.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The skills of other hosts. Tokens they were given are remembered while the server runs.
+/// Client for skills of other hosts. OAuth tokens are kept in memory.
 #[derive(Debug)]
-pub(super) struct Skills {
+pub(super) struct RemoteSkills {
     consumer: Consumer,
     clock: Arc<dyn Clock>,
 }
 
-impl Skills {
+impl RemoteSkills {
     pub(super) fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, Options::default());
         Self { consumer, clock }
     }
 
-    /// Has a skill done. Whoever drops this before it is over has it stopped there too, if they still can.
+    /// Invokes a skill. Dropping the future cancels the execution at the other host.
     pub(super) async fn run(&self, secrets: &Secrets, run: &SkillRun, call: &RunCall) -> Result<ToolOutput, RunError> {
         let failed = |error: ConsumerError| failure(secrets, &error);
-        let target = Target::parse(&run.target).map_err(failed)?;
+        let target = SkillTarget::parse(&run.target).map_err(failed)?;
         let credential = credential(secrets, run).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
         let described = self.consumer.describe(&target, &credential).await.map_err(failed)?;
         let request = self.request(credential, call);
-        let mut watch = Watch { execution: None, consumer: &self.consumer };
+        let mut watch = CancelGuard { execution: None, consumer: &self.consumer };
         call.program_start.report();
         let submitted = self.consumer.submit(&described, &request).await.map_err(failed)?;
         let outcome = self.consumer.follow(watch.execution.insert(submitted)).await;
@@ -48,7 +48,7 @@ impl Skills {
         outcome.map(ToolOutput::json).map_err(failed)
     }
 
-    fn request(&self, credential: Credential, call: &RunCall) -> Call {
+    fn request(&self, credential: Credential, call: &RunCall) -> SkillCall {
         let left = self.clock.now().until(call.deadline);
         let said = |name: &str| call.trace.get(name).cloned();
         let context = InvocationContext {
@@ -56,23 +56,23 @@ impl Skills {
             timeout_ms: Some(left.max(Duration::from_millis(1)).into()),
             ..InvocationContext::default()
         };
-        // Each attempt of ours is an execution of its own there; what is sent twice in one attempt is one.
+        // Each attempt is a separate execution at the other host; retries within one attempt share the key.
         let idempotency_key = said("execution_id").map(|execution| {
             let attempt = said("attempt").unwrap_or_default();
             format!("{execution}-{attempt}-{}", call.id)
         });
         let (inputs, traceparent) = (call.arguments.clone(), said("traceparent"));
-        Call { inputs, credential, context, idempotency_key, traceparent, ..Call::default() }
+        SkillCall { inputs, credential, context, idempotency_key, traceparent, ..SkillCall::default() }
     }
 }
 
-/// An execution that is cancelled when nobody waits for it any more.
-struct Watch<'a> {
+/// Cancels the execution when dropped.
+struct CancelGuard<'a> {
     execution: Option<Execution>,
     consumer: &'a Consumer,
 }
 
-impl Drop for Watch<'_> {
+impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         let Some(execution) = self.execution.take().filter(|execution| !execution.status().is_terminal()) else {
             return;
@@ -80,21 +80,21 @@ impl Drop for Watch<'_> {
         let consumer = self.consumer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                match tokio::time::timeout(FAREWELL, consumer.cancel(&execution)).await {
-                    Ok(Ok(())) => tracing::debug!(execution = execution.id(), "the other host was told to stop"),
-                    Ok(Err(error)) => tracing::warn!(execution = execution.id(), %error, "it may go on elsewhere"),
-                    Err(_) => tracing::warn!(execution = execution.id(), "it may go on elsewhere"),
+                match tokio::time::timeout(CANCEL_TIMEOUT, consumer.cancel(&execution)).await {
+                    Ok(Ok(())) => tracing::debug!(execution = execution.id(), "the execution at the other host was cancelled"),
+                    Ok(Err(error)) => tracing::warn!(execution = execution.id(), %error, "the execution at the other host may still run"),
+                    Err(_) => tracing::warn!(execution = execution.id(), "the execution at the other host may still run"),
                 }
             });
         }
     }
 }
 
-/// Checks, before the tool is served, what can be known about it.
+/// Checks the tool's declaration.
 pub(super) fn check(run: &SkillRun) -> Result<(), String> {
-    match Target::parse(&run.target).map_err(|error| error.to_string())? {
-        Target::Host(_) => Err(format!("{:?} names a host and no skill", run.target)),
-        Target::Skill { .. } | Target::Descriptor(_) => Ok(()),
+    match SkillTarget::parse(&run.target).map_err(|error| error.to_string())? {
+        SkillTarget::Host(_) => Err(format!("{:?} names a host and no skill", run.target)),
+        SkillTarget::Skill { .. } | SkillTarget::Descriptor(_) => Ok(()),
     }
 }
 

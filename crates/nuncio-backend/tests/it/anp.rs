@@ -1,17 +1,17 @@
-//! Tools that are methods of other hosts' agents.
+//! Tools that are ANP methods of other agents.
 
 use std::sync::{Arc, Mutex};
 
-use nuncio_anp::client::{KeySigner, Signers, Signs};
+use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock;
 use nuncio_identity::{Did, SigningKey};
 use serde_json::{Value, json};
 
 use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, Zeros, failed, tool, unavailable};
+use crate::workshop::{Workshop, Zeros, failure_text, tool, unavailable_text};
 
-/// A host with one agent that can `find`, and what it was asked.
+/// Starts a host with one agent that has the method `find`; also returns the received requests.
 async fn host(status: &'static str, answer: fn(&Value) -> Value) -> (String, Arc<Mutex<Vec<Received>>>) {
     let received: Arc<Mutex<Vec<Received>>> = Arc::default();
     let log = Arc::clone(&received);
@@ -52,15 +52,15 @@ fn description(origin: &str) -> Value {
 #[derive(Debug)]
 struct Own(Arc<dyn Clock>);
 
-impl Signers for Own {
-    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn Signs>> {
+impl AgentSigners for Own {
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
         let did = Did::parse(&format!("did:wba:own.example:{agent}")).unwrap();
         Some(Arc::new(KeySigner::new(did, SigningKey::from_seed(&[3; 32]), Arc::clone(&self.0), Arc::new(Zeros))))
     }
 }
 
 #[tokio::test]
-async fn a_method_elsewhere_is_a_tool_here_and_signed_by_its_agent() {
+async fn remote_method_runs_as_tool_signed_by_agent() {
     let (url, received) = host("200 OK", |asked| json!({"result": {"found": asked["params"]["q"]}})).await;
     let workshop = Workshop::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
@@ -75,40 +75,40 @@ async fn a_method_elsewhere_is_a_tool_here_and_signed_by_its_agent() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_or_answer_is_told_apart() {
+async fn invalid_arguments_and_unreachable_agent_give_different_errors() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32000, "message": "no luck"}})).await;
     let workshop = Workshop::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
-    let why = failed(workshop.run(&agent, "find", json!({"town": "x"})).await);
+    let why = failure_text(workshop.run(&agent, "find", json!({"town": "x"})).await);
     assert!(why.starts_with("bad_arguments: "), "{why}");
     assert!(received.lock().unwrap().iter().all(|it| !it.line().starts_with("POST")), "nothing was called");
-    let why = failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    let why = failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert!(why.starts_with("failed: ") && why.contains("no luck"), "{why}");
 
     let (url, _) = host("503 Busy", |_| json!({})).await;
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    let why = unavailable_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert!(why.starts_with("answered: ") && why.contains("503"), "{why}");
     let gone = { tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap() };
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = \"http://{gone}/ad.json\" }}"))).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    let why = unavailable_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert!(why.starts_with("unreachable: "), "{why}");
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_there_is_looked_for_once_more() {
+async fn missing_method_reloads_cached_description_once() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32601, "message": "gone"}})).await;
     let workshop = Workshop::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
     let hits = |line: &str| received.lock().unwrap().iter().filter(|it| it.line().starts_with(line)).count();
-    failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert_eq!((hits("GET /ad.json"), hits("POST")), (1, 1), "it was read just now");
-    failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert_eq!((hits("GET /ad.json"), hits("POST")), (2, 3), "what was kept is read anew");
 }
 
 #[tokio::test]
-async fn a_did_that_is_none_is_found_before_the_agent_is_served() {
+async fn invalid_did_is_refused_before_serving() {
     let workshop = Workshop::new();
     for target in ["did:wba:UPPER.example:a", "did:wba:127.0.0.1:a"] {
         let why = workshop.resolve(&tool("find", &format!("{{ anp = {target:?} }}"))).await.unwrap_err();

@@ -8,14 +8,14 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use crate::processes;
-use crate::workshop::{Workshop, failed, tool, unavailable};
+use crate::workshop::{Workshop, failure_text, tool, unavailable_text};
 
 fn sh(name: &str, script: &str) -> String {
     tool(name, &format!("{{ command = [\"sh\", \"-c\", '''{script}'''] }}"))
 }
 
 #[tokio::test]
-async fn arguments_go_in_and_the_answer_comes_out() {
+async fn program_gets_arguments_on_stdin_and_answers_on_stdout() {
     let workshop = Workshop::new();
     let agent = workshop
         .resolve(&[sh("echo", "cat"), sh("say", "echo hello; echo"), sh("silent", "true")].concat())
@@ -29,7 +29,7 @@ async fn arguments_go_in_and_the_answer_comes_out() {
 }
 
 #[tokio::test]
-async fn no_shell_sees_the_command() {
+async fn command_is_not_run_by_a_shell() {
     let workshop = Workshop::new();
     let agent =
         workshop.resolve(&tool("say", r#"{ command = ["echo", "$HOME; `id`", "{{ args.x }}"] }"#)).await.unwrap();
@@ -38,27 +38,27 @@ async fn no_shell_sees_the_command() {
 }
 
 #[tokio::test]
-async fn a_failure_tells_its_status_and_its_last_words() {
+async fn failure_reports_exit_status_and_stderr() {
     let workshop = Workshop::new();
     let script = "yes complaint | head -c 10000 >&2; echo the end >&2; exit 3";
     let agent = workshop.resolve(&[sh("fail", script), sh("killed", "kill -9 $$")].concat()).await.unwrap();
-    let why = failed(workshop.run(&agent, "fail", json!({})).await);
+    let why = failure_text(workshop.run(&agent, "fail", json!({})).await);
     assert!(why.starts_with("`sh` ended with exit status: 3: ") && why.ends_with("the end"), "{why}");
     assert!(why.len() < 5000, "{}", why.len());
-    let why = failed(workshop.run(&agent, "killed", json!({})).await);
+    let why = failure_text(workshop.run(&agent, "killed", json!({})).await);
     assert!(why.contains("signal: 9"), "{why}");
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_unavailable() {
+async fn missing_program_is_unavailable() {
     let workshop = Workshop::new();
     let agent = workshop.resolve(&tool("gone", r#"{ command = ["./not-there"] }"#)).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "gone", json!({})).await);
+    let why = unavailable_text(workshop.run(&agent, "gone", json!({})).await);
     assert!(why.starts_with("`./not-there` cannot be started"), "{why}");
 }
 
 #[tokio::test]
-async fn programs_are_found_beside_the_agent_file_and_run_there() {
+async fn program_is_found_and_run_in_agent_folder() {
     use std::os::unix::fs::PermissionsExt as _;
     let workshop = Workshop::new();
     let script = workshop.folder.path().join("where");
@@ -73,7 +73,7 @@ async fn programs_are_found_beside_the_agent_file_and_run_there() {
 }
 
 #[tokio::test]
-async fn the_environment_is_clean_but_for_what_is_declared() {
+async fn environment_contains_only_declared_variables() {
     let workshop = Workshop::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     let run = r#"{ command = ["env"], env = { KEY = "Bearer {{ secrets.key }}" } }"#;
@@ -90,7 +90,7 @@ async fn the_environment_is_clean_but_for_what_is_declared() {
 }
 
 #[tokio::test]
-async fn the_identifiers_of_a_call_are_in_the_environment_unless_the_file_says_otherwise() {
+async fn call_identifiers_are_in_environment_unless_overridden() {
     let workshop = Workshop::new();
     let run = r#"{ command = ["env"], env = { NUNCIO_TRACE_ID = "mine" } }"#;
     let agent = workshop.resolve(&tool("env", run)).await.unwrap();
@@ -115,31 +115,31 @@ async fn the_identifiers_of_a_call_are_in_the_environment_unless_the_file_says_o
 }
 
 #[tokio::test]
-async fn arguments_named_in_the_environment_are_filled_in() {
+async fn environment_templates_receive_arguments() {
     let workshop = Workshop::new();
     let run = r#"{ command = ["sh", "-c", "echo $ROOM"], env = { ROOM = "room {{ args.room }}" } }"#;
     let agent = workshop.resolve(&tool("say", run)).await.unwrap();
     let said = workshop.run(&agent, "say", json!({"room": "12; id"})).await.unwrap();
     assert_eq!(said.message_content(), "room 12; id".into());
     for (arguments, complaint) in [(json!({}), "undefined value"), (json!({"room": "1\n2"}), "control character")] {
-        let why = failed(workshop.run(&agent, "say", arguments).await);
+        let why = failure_text(workshop.run(&agent, "say", arguments).await);
         assert!(why.starts_with("the value of `ROOM` cannot be filled in") && why.contains(complaint), "{why}");
     }
 }
 
 #[tokio::test]
-async fn a_secret_does_not_come_out_in_an_error() {
+async fn secret_is_redacted_in_error() {
     let workshop = Workshop::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
     let run = r#"{ command = ["sh", "-c", "echo $KEY is wrong >&2; exit 1"], env = { KEY = "{{ secrets.key }}" } }"#;
     let agent =
         workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("fail", run))).await.unwrap();
-    let why = failed(workshop.run(&agent, "fail", json!({})).await);
+    let why = failure_text(workshop.run(&agent, "fail", json!({})).await);
     assert_eq!(why, "`sh` ended with exit status: 1: [secret] is wrong");
 }
 
 #[tokio::test]
-async fn secrets_that_cannot_be_read_are_found_before_serving() {
+async fn unreadable_secret_is_reported_before_serving() {
     let workshop = Workshop::new();
     std::fs::write(workshop.folder.path().join("empty"), "\n").unwrap();
     for (source, complaint) in [
@@ -153,7 +153,7 @@ async fn secrets_that_cannot_be_read_are_found_before_serving() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_read_is_not_waited_for() {
+async fn program_that_ignores_stdin_is_not_waited_for() {
     let workshop = Workshop::new();
     let agent =
         workshop.resolve(&[sh("deaf", "echo done"), sh("closes", "exec 0<&-; echo done")].concat()).await.unwrap();
@@ -164,17 +164,17 @@ async fn a_program_that_does_not_read_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn too_long_an_answer_fails_and_ends_the_program() {
+async fn output_above_the_limit_fails_and_ends_program() {
     let workshop = Workshop::new();
     let script = "echo $$ > pid; yes 2>/dev/null & yes";
     let agent = workshop.resolve(&sh("endless", script)).await.unwrap();
-    let why = failed(workshop.run(&agent, "endless", json!({})).await);
+    let why = failure_text(workshop.run(&agent, "endless", json!({})).await);
     assert_eq!(why, "`sh` answered with more than 1048576 bytes");
     let pid = std::fs::read_to_string(workshop.folder.path().join("pid")).unwrap();
-    processes::ended(pid.trim().parse().unwrap()).await;
+    processes::wait_for_end(pid.trim().parse().unwrap()).await;
 }
 
-/// A tool whose program starts another, says both numbers on a socket, and never ends.
+/// Tool whose program starts another one, reports both process ids on a socket and never ends.
 async fn stuck(workshop: &Workshop) -> (std::sync::Arc<nuncio_core::agent::Agent>, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -190,12 +190,12 @@ async fn pids(listener: &TcpListener) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn dropping_the_call_ends_the_program_and_what_it_started() {
+async fn dropped_call_ends_program_and_its_children() {
     let workshop = Workshop::new();
     let (agent, listener) = stuck(&workshop).await;
     let started = async {
         let pids = pids(&listener).await;
-        assert!(pids.len() == 2 && pids.iter().all(|pid| processes::runs(*pid)), "{pids:?}");
+        assert!(pids.len() == 2 && pids.iter().all(|pid| processes::is_running(*pid)), "{pids:?}");
         pids
     };
     let pids = tokio::select! {
@@ -203,12 +203,12 @@ async fn dropping_the_call_ends_the_program_and_what_it_started() {
         pids = started => pids,
     };
     for pid in pids {
-        processes::ended(pid).await;
+        processes::wait_for_end(pid).await;
     }
 }
 
 #[tokio::test]
-async fn a_deadline_that_nobody_minds_ends_them_too() {
+async fn deadline_ends_program_and_its_children() {
     let workshop = Workshop::new();
     let (agent, listener) = stuck(&workshop).await;
     let call = workshop.call(&agent, "stuck", json!({}));
@@ -217,16 +217,16 @@ async fn a_deadline_that_nobody_minds_ends_them_too() {
         workshop.clock.advance(Duration::from_secs(61));
         pids
     });
-    assert_eq!(failed(outcome), "the tool `stuck` was not done by its deadline");
+    assert_eq!(failure_text(outcome), "the tool `stuck` was not done by its deadline");
     for pid in pids {
-        processes::ended(pid).await;
+        processes::wait_for_end(pid).await;
     }
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_running_ends_with_the_call() {
+async fn background_processes_end_with_the_call() {
     let workshop = Workshop::new();
     let agent = workshop.resolve(&sh("daemon", "sleep 1000 & echo $!")).await.unwrap();
     let pid = workshop.run(&agent, "daemon", json!({})).await.unwrap().structured.unwrap();
-    processes::ended(pid.as_u64().unwrap().try_into().unwrap()).await;
+    processes::wait_for_end(pid.as_u64().unwrap().try_into().unwrap()).await;
 }

@@ -1,4 +1,4 @@
-//! Programs try to reach what their agent's file does not allow them, and what it does.
+//! Access of confined programs to allowed and forbidden resources.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -9,9 +9,9 @@ use nuncio_core::agent::Agent;
 use nuncio_engine::ports::runner::{RunError, ToolOutput};
 use serde_json::json;
 
-use crate::workshop::{Workshop, failed, tool};
+use crate::workshop::{Workshop, failure_text, tool};
 
-/// What `bash` says to a line, in an agent whose file says `allow`.
+/// Runs a `bash` line in an agent with this `allow` section.
 async fn bash(workshop: &Workshop, allow: &str, line: &str) -> Result<String, String> {
     run(workshop, allow, &["bash", "-c", line]).await
 }
@@ -29,7 +29,7 @@ async fn agent_with(workshop: &Workshop, allow: &str, command: &[&str]) -> Resul
 fn text(outcome: Result<ToolOutput, RunError>) -> Result<String, String> {
     match outcome {
         Ok(output) => Ok(output.message_content().text()),
-        Err(error) => Err(failed(Err(error))),
+        Err(error) => Err(failure_text(Err(error))),
     }
 }
 
@@ -42,7 +42,7 @@ fn workshop_with_secret() -> (Workshop, String) {
 }
 
 #[tokio::test]
-async fn data_directory_is_out_of_reach() {
+async fn data_directory_is_inaccessible() {
     let (workshop, secret) = workshop_with_secret();
     let data = workshop.data.path().display();
     for line in [
@@ -63,7 +63,7 @@ async fn data_directory_is_out_of_reach() {
 }
 
 #[tokio::test]
-async fn data_directory_inside_an_allowed_folder_stays_out_of_reach() {
+async fn data_directory_inside_allowed_folder_is_inaccessible() {
     let (workshop, secret) = workshop_with_secret();
     let above = workshop.data.path().canonicalize().unwrap().parent().unwrap().display().to_string();
     let beside = tempfile::NamedTempFile::new_in(&above).unwrap();
@@ -83,7 +83,7 @@ async fn data_directory_inside_an_allowed_folder_stays_out_of_reach() {
 }
 
 #[tokio::test]
-async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
+async fn program_can_write_its_state_and_temporary_folder() {
     let workshop = Workshop::new();
     let said = bash(&workshop, "", "echo kept > $NUNCIO_STATE/file; mktemp; echo $TMPDIR").await.unwrap();
     let state = workshop.data.path().canonicalize().unwrap().join("programs/hotel");
@@ -91,7 +91,8 @@ async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
     let (file, folder) = said.split_once('\n').unwrap();
     assert!(file.starts_with(folder) && !folder.starts_with(state.to_str().unwrap()), "{said}");
     assert!(!fs::exists(folder).unwrap(), "it is removed with the program");
-    // It is the program's own: others of the same agent do not reach it, and it does not reach the folder above.
+    // The temporary folder belongs to one program: other programs of the agent cannot reach it, and the program cannot
+    // reach its parent.
     let above = std::path::Path::new(folder).parent().unwrap();
     fs::create_dir_all(above.join("other")).unwrap();
     for line in [format!("ls {}", above.display()), format!("rmdir {}/other", above.display())] {
@@ -101,7 +102,7 @@ async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
     for cache in caches.split(' ') {
         assert!(cache.starts_with(state.to_str().unwrap()), "{caches}");
     }
-    // Its own folder is for reading: a program that could change its agent's file could allow itself anything.
+    // The agent's folder is read-only: a program that could change its agent file could allow itself anything.
     fs::write(workshop.folder.path().join("agent.toml"), "mine").unwrap();
     assert_eq!(bash(&workshop, "", "cat agent.toml").await.unwrap(), "mine");
     let why = bash(&workshop, "", "echo more >> agent.toml").await.unwrap_err();
@@ -110,7 +111,7 @@ async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
 }
 
 #[tokio::test]
-async fn missing_permission_is_named() {
+async fn missing_permission_is_named_in_error() {
     let workshop = Workshop::new();
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().canonicalize().unwrap().join("notes");
@@ -154,7 +155,7 @@ async fn unix_sockets_are_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn other_processes_are_out_of_reach() {
+async fn other_processes_are_inaccessible() {
     let workshop = Workshop::new();
     let mut other = Command::new("sleep").arg("1000").env("SECRET", "hunter22").stdin(Stdio::null()).spawn().unwrap();
     let id = other.id();
@@ -177,7 +178,7 @@ async fn other_processes_are_out_of_reach() {
 #[tokio::test]
 async fn confined_program_has_limits_and_no_privileges() {
     let workshop = Workshop::new();
-    // The limits are set from outside, once the program runs; the core limit comes first.
+    // The limits are set from outside after the start; the core limit comes first.
     let wait = "until [ \"$(ulimit -Hn)\" -le 16384 ]; do sleep 0.05; done";
     let said = bash(&workshop, "", &format!("{wait}; ulimit -c; ulimit -Hn")).await.unwrap();
     let (core, files) = said.split_once('\n').unwrap();

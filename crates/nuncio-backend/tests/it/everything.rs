@@ -1,4 +1,4 @@
-//! The reference MCP server `@modelcontextprotocol/server-everything`, over a pipe and over HTTP.
+//! The reference MCP server `@modelcontextprotocol/server-everything` over stdio and HTTP.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,15 +14,15 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::processes;
-use crate::workshop::{Workshop, failed, unavailable};
+use crate::workshop::{Workshop, failure_text, unavailable_text};
 
 fn script() -> PathBuf {
     let path = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
     path.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`")
 }
 
-/// An agent that imports the server's tools; the server writes its number into `pid` first.
-async fn over_a_pipe(workshop: &Workshop) -> Arc<Agent> {
+/// Agent that imports the server's tools; the server first writes its process id into `pid`.
+async fn over_stdio(workshop: &Workshop) -> Arc<Agent> {
     let command = json!(["sh", "-c", "echo $$ > pid; exec node \"$@\"", "sh", script()]);
     let installed = script().ancestors().find(|folder| folder.ends_with("node_modules")).unwrap().to_owned();
     let allow = format!("[allow]\nwrite = [\".\"]\nread = [{:?}]\n", installed.display().to_string());
@@ -34,7 +34,7 @@ fn pid(workshop: &Workshop) -> u32 {
     std::fs::read_to_string(workshop.folder.path().join("pid")).unwrap().trim().parse().unwrap()
 }
 
-async fn use_its_tools(workshop: &Workshop, agent: &Arc<Agent>) {
+async fn call_tools(workshop: &Workshop, agent: &Arc<Agent>) {
     let echo = workshop.run(agent, "echo", json!({"message": "hello"})).await.unwrap();
     assert_eq!(echo.message_content(), "Echo: hello".into());
     let sum = workshop.run(agent, "get-sum", json!({"a": 2, "b": 3})).await.unwrap();
@@ -49,53 +49,53 @@ async fn use_its_tools(workshop: &Workshop, agent: &Arc<Agent>) {
     let structured = weather.structured.unwrap();
     assert_eq!(structured["temperature"], 36);
     agent.tool("get-structured-content").unwrap().output.as_ref().unwrap().check(&structured).unwrap();
-    let why = failed(workshop.run(agent, "echo", json!({"message": 7})).await);
+    let why = failure_text(workshop.run(agent, "echo", json!({"message": 7})).await);
     assert!(why.contains("message"), "{why}");
 }
 
 #[tokio::test]
-async fn its_tools_are_imported_and_used() {
+async fn reference_server_tools_are_imported_and_called() {
     let workshop = Workshop::new();
-    let agent = over_a_pipe(&workshop).await;
-    use_its_tools(&workshop, &agent).await;
+    let agent = over_stdio(&workshop).await;
+    call_tools(&workshop, &agent).await;
     workshop.runners.release(&agent).await;
-    processes::ended(pid(&workshop)).await;
+    processes::wait_for_end(pid(&workshop)).await;
 }
 
 #[tokio::test]
-async fn a_long_operation_can_be_left() {
+async fn dropping_a_long_call_keeps_the_connection() {
     let workshop = Workshop::new();
-    let agent = over_a_pipe(&workshop).await;
+    let agent = over_stdio(&workshop).await;
     let long = json!({"duration": 1000, "steps": 1});
     let mut long = Box::pin(workshop.run(&agent, "trigger-long-running-operation", long));
-    // Other calls are answered while it runs, and after it was left.
+    // Other calls are answered while it runs and after it was dropped.
     tokio::select! {
         outcome = &mut long => panic!("it ended: {outcome:?}"),
-        () = use_its_tools(&workshop, &agent) => {}
+        () = call_tools(&workshop, &agent) => {}
     }
     drop(long);
-    use_its_tools(&workshop, &agent).await;
+    call_tools(&workshop, &agent).await;
     workshop.runners.release(&agent).await;
-    processes::ended(pid(&workshop)).await;
+    processes::wait_for_end(pid(&workshop)).await;
 }
 
 #[tokio::test]
-async fn killed_it_comes_back_after_a_rest() {
+async fn killed_server_is_restarted_after_a_delay() {
     let workshop = Workshop::new();
-    let agent = over_a_pipe(&workshop).await;
-    use_its_tools(&workshop, &agent).await;
+    let agent = over_stdio(&workshop).await;
+    call_tools(&workshop, &agent).await;
     let first = pid(&workshop);
     processes::kill(first);
-    unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
-    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    let why = unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
     assert!(why.contains("it will be tried again in 250ms"), "{why}");
     workshop.clock.advance(Duration::from_millis(250));
-    use_its_tools(&workshop, &agent).await;
+    call_tools(&workshop, &agent).await;
     assert_ne!(pid(&workshop), first);
     workshop.runners.release(&agent).await;
 }
 
-/// The server on a port of its own.
+/// Starts the server on a port.
 async fn over_http(port: u16) -> Child {
     let mut child = Command::new("node")
         .arg(script())
@@ -117,7 +117,7 @@ async fn over_http(port: u16) -> Child {
 }
 
 #[tokio::test]
-async fn it_is_used_over_http_and_found_again_when_it_comes_back() {
+async fn http_server_is_reconnected_after_restart() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let mut server = over_http(port).await;
     let workshop = Workshop::new();
@@ -125,15 +125,15 @@ async fn it_is_used_over_http_and_found_again_when_it_comes_back() {
         "[[mcp]]\nname = \"everything\"\nurl = \"http://127.0.0.1:{port}/mcp\"\nimport = [\"echo\", \"get-sum\", \"get-tiny-image\", \"get-structured-content\"]\n"
     );
     let agent = workshop.resolve(&file).await.unwrap();
-    use_its_tools(&workshop, &agent).await;
+    call_tools(&workshop, &agent).await;
 
     server.kill().await.unwrap();
-    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    let why = unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
     assert!(why.starts_with("the MCP server `everything` was lost: "), "{why}");
     let _server = over_http(port).await;
-    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    let why = unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
     assert!(why.contains("it will be tried again in 250ms"), "{why}");
     workshop.clock.advance(Duration::from_millis(250));
-    use_its_tools(&workshop, &agent).await;
+    call_tools(&workshop, &agent).await;
     workshop.runners.release(&agent).await;
 }

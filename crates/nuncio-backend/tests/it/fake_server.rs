@@ -1,4 +1,4 @@
-//! An MCP server made of the SDK's server side: this test binary, started again with `FAKE` set.
+//! MCP server built with the SDK: this test binary, started again with `FAKE` set.
 
 use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
@@ -14,14 +14,14 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, serve_server};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-/// The command that starts the server, as an agent file writes it.
+/// Command that starts the server, as written in an agent file.
 pub(crate) fn command() -> String {
     let program = std::env::current_exe().unwrap();
-    // Quiet, so that the harness writes no word into the conversation.
+    // Quiet, so that the test harness writes nothing to the protocol stream.
     json!([program, "--quiet", "--nocapture", "--exact", "fake_server::serve"]).to_string()
 }
 
-/// An `[[mcp]]` section for the server in that mode, with more lines besides.
+/// `[[mcp]]` section for the server in that mode, with additional lines.
 pub(crate) fn section(name: &str, mode: &str, rest: &str) -> String {
     format!(
         "[[mcp]]\nname = \"{name}\"\ncommand = {}\nenv = {{ FAKE = \"{mode}\", KEY = \"{{{{ secrets.key }}}}\" }}\n{rest}\n",
@@ -29,7 +29,7 @@ pub(crate) fn section(name: &str, mode: &str, rest: &str) -> String {
     )
 }
 
-/// Not a test when the harness runs it: the server, when it is started as one.
+/// Runs the server if `FAKE` is set; otherwise does nothing.
 #[test]
 fn serve() {
     let Ok(mode) = std::env::var("FAKE") else { return };
@@ -39,7 +39,7 @@ fn serve() {
             eprintln!("my key is {}", std::env::var("KEY").unwrap_or_default());
             std::process::exit(3);
         }
-        // Says on a socket that it is there, and serves when it hears something back; or never.
+        // Reports its start on a socket and serves when it receives a byte, or never.
         "gated" => {
             let mut gate = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
             gate.write_all(b"!").unwrap();
@@ -92,7 +92,7 @@ impl ServerHandler for Fake {
         }
     }
 
-    /// Three tools to a page.
+    /// Three tools per page.
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -123,7 +123,7 @@ impl ServerHandler for Fake {
             "key" => text(std::env::var("KEY").unwrap_or_default()),
             "trace" => text(context.meta.get("traceparent").map(Value::to_string).unwrap_or_default()),
             "structured" => CallToolResult::structured(json!({"echo": arguments})),
-            // Says on a socket when it begins and when it is told to stop.
+            // Reports on a socket when it begins and when it is cancelled.
             "wait" => {
                 let mut socket =
                     tokio::net::TcpStream::connect(format!("127.0.0.1:{}", arguments["port"])).await.unwrap();

@@ -1,4 +1,4 @@
-//! The outbound client against servers that behave badly, and against strangers' addresses.
+//! The HTTP client against misbehaving servers and untrusted addresses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -21,8 +21,8 @@ fn strict() -> GuardedFetch {
     GuardedFetch::new(Allow::none(), false, None).unwrap()
 }
 
-fn request(url: &str, trust: Trust) -> Outgoing {
-    Outgoing {
+fn request(url: &str, trust: Trust) -> FetchRequest {
+    FetchRequest {
         method: "GET",
         url: Url::parse(url).unwrap(),
         headers: Vec::new(),
@@ -33,12 +33,12 @@ fn request(url: &str, trust: Trust) -> Outgoing {
     }
 }
 
-async fn configured(address: SocketAddr) -> Result<Incoming, FetchError> {
+async fn configured(address: SocketAddr) -> Result<FetchResponse, FetchError> {
     strict().fetch(request(&format!("http://{address}/"), Trust::Configured)).await
 }
 
 #[tokio::test]
-async fn a_redirect_is_returned_not_followed() {
+async fn redirect_is_returned_and_not_followed() {
     let address = tiny::serve_whole(|received| {
         assert_eq!(received.line(), "GET / HTTP/1.1", "the redirect was followed");
         tiny::answer("302 Found", "Location: /elsewhere\r\nSet-Cookie: a=b\r\n", "")
@@ -49,7 +49,7 @@ async fn a_redirect_is_returned_not_followed() {
 }
 
 #[tokio::test]
-async fn we_say_who_we_are_and_carry_nothing_else() {
+async fn request_has_user_agent_but_no_cookie_encoding_or_referer() {
     let address = tiny::serve_whole(|received| tiny::answer("200 OK", "", &received.head)).await;
     let fetch = strict();
     for _ in 0..2 {
@@ -63,10 +63,10 @@ async fn we_say_who_we_are_and_carry_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_body_announced_too_large_is_not_read() {
+async fn body_with_too_large_content_length_is_not_read() {
     let address = tiny::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
-        // The client hangs up, or this would wait for ever.
+        // Without the client's disconnect this would wait for ever.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
     .await;
@@ -74,7 +74,7 @@ async fn a_body_announced_too_large_is_not_read() {
 }
 
 #[tokio::test]
-async fn an_endless_body_is_cut_off() {
+async fn endless_body_is_aborted() {
     let address = tiny::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
         while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
@@ -84,19 +84,21 @@ async fn an_endless_body_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_runs_out_of_time() {
+async fn slow_body_times_out() {
     let address = tiny::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nx").await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
     .await;
-    let request =
-        Outgoing { timeout: Duration::from_millis(50), ..request(&format!("http://{address}/"), Trust::Configured) };
+    let request = FetchRequest {
+        timeout: Duration::from_millis(50),
+        ..request(&format!("http://{address}/"), Trust::Configured)
+    };
     assert!(matches!(strict().fetch(request).await, Err(FetchError::TooSlow { .. })));
 }
 
 #[tokio::test]
-async fn headers_without_end_are_refused() {
+async fn too_many_headers_are_refused() {
     let many = "x: y\r\n".repeat(200);
     let large = format!("x: {}\r\n", "y".repeat(70_000));
     for headers in [many, large] {
@@ -107,7 +109,7 @@ async fn headers_without_end_are_refused() {
 }
 
 #[tokio::test]
-async fn a_closed_port_is_unreachable_and_says_so_without_the_query() {
+async fn closed_port_error_omits_the_query() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let url = format!("http://{address}/path?token=hunter22");
     let error = strict().fetch(request(&url, Trust::Configured)).await.unwrap_err().to_string();
@@ -116,7 +118,7 @@ async fn a_closed_port_is_unreachable_and_says_so_without_the_query() {
 }
 
 #[tokio::test]
-async fn strangers_addresses_of_this_machine_are_refused_however_written() {
+async fn untrusted_loopback_address_is_refused_in_every_notation() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for host in [
@@ -155,12 +157,12 @@ async fn strangers_addresses_of_this_machine_are_refused_however_written() {
             assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{url}: {outcome:?}");
         }
     }
-    // Nobody came by.
+    // No connection arrived.
     assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
 }
 
 #[tokio::test]
-async fn what_no_address_may_have() {
+async fn urls_with_credentials_port_zero_or_other_schemes_are_refused() {
     for url in [
         "https://user@example.com/",
         "https://user:pw@example.com/",
@@ -179,7 +181,7 @@ async fn what_no_address_may_have() {
 }
 
 #[tokio::test]
-async fn headers_that_would_break_the_request_are_refused() {
+async fn invalid_or_transport_headers_are_refused() {
     for (name, value) in [
         ("x", "a\r\nb: c"),
         ("bad name", "x"),
@@ -187,7 +189,7 @@ async fn headers_that_would_break_the_request_are_refused() {
         ("transfer-encoding", "chunked"),
         ("Host", "evil"),
     ] {
-        let request = Outgoing {
+        let request = FetchRequest {
             headers: vec![(name.into(), value.into())],
             ..request("http://127.0.0.1:1/", Trust::Configured)
         };
@@ -197,7 +199,7 @@ async fn headers_that_would_break_the_request_are_refused() {
 }
 
 #[tokio::test]
-async fn what_the_operator_opened_is_open() {
+async fn address_allowed_by_operator_is_reachable() {
     let address = tiny::serve_whole(|_| tiny::answer("200 OK", "", "hello")).await;
     let url = format!("http://{address}/");
     let allowed = GuardedFetch::new(Allow::parse([url.as_str()]).unwrap(), false, None).unwrap();
@@ -213,9 +215,9 @@ async fn what_the_operator_opened_is_open() {
 }
 
 #[tokio::test]
-async fn an_extra_root_certificate_is_trusted_and_others_are_not() {
+async fn extra_root_certificate_is_trusted_and_others_are_not() {
     nuncio_backend::fetch::install_crypto();
-    // Made for this test by a root whose key was thrown away.
+    // Certificate made for this test by a root whose key was deleted.
     let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/localhost.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/localhost.key")).unwrap();
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, agent, failed, tool, unavailable};
+use crate::workshop::{Workshop, agent, failure_text, tool, unavailable_text};
 use nuncio_engine::ports::Runner;
 
-/// Answers with what it was asked.
+/// Answers with the received request.
 fn mirror(received: &Received) -> String {
     let seen = json!({
         "line": received.line(),
@@ -31,7 +31,7 @@ async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_get_sends_only_what_its_address_says() {
+async fn get_sends_only_the_url_template() {
     let address = tiny::serve_whole(|received| mirror(&received)).await;
     let request =
         r#"{ url = "http://HOST/rooms/{{ args.id }}?q={{ args.q }}", headers = { X-Key = "{{ secrets.key }}" } }"#;
@@ -42,7 +42,7 @@ async fn a_get_sends_only_what_its_address_says() {
 }
 
 #[tokio::test]
-async fn a_post_sends_the_arguments_or_its_own_body() {
+async fn post_sends_arguments_or_declared_body() {
     let address = tiny::serve_whole(|received| mirror(&received)).await;
     let seen = ask(address, r#"{ method = "POST", url = "http://HOST/" }"#, json!({"room": 12})).await;
     assert_eq!((&seen["body"], &seen["kind"]), (&json!("{\"room\":12}"), &json!("application/json")));
@@ -60,7 +60,7 @@ async fn a_post_sends_the_arguments_or_its_own_body() {
 }
 
 #[tokio::test]
-async fn answers_become_output_or_failures() {
+async fn responses_become_output_or_failures() {
     let address = tiny::serve_whole(|received| match received.line() {
         "GET /text HTTP/1.1" => tiny::answer("200 OK", "content-type: text/plain\r\n", "42"),
         "GET /json HTTP/1.1" => tiny::answer("201 Created", "content-type: application/problem+json\r\n", "42"),
@@ -84,27 +84,27 @@ async fn answers_become_output_or_failures() {
     assert_eq!(ask("json").await.unwrap().structured, Some(json!(42)));
     let none = ask("none").await.unwrap();
     assert!(none.content.is_empty() && none.structured.is_none());
-    assert!(failed(ask("broken").await).contains("JSON that cannot be read"));
-    assert!(failed(ask("moved").await).contains("redirects are not followed"));
-    let why = failed(ask("else").await);
+    assert!(failure_text(ask("broken").await).contains("JSON that cannot be read"));
+    assert!(failure_text(ask("moved").await).contains("redirects are not followed"));
+    let why = failure_text(ask("else").await);
     assert!(why.starts_with(&format!("http://{address} answered 404 Not Found: no such room, [secret] xxx")), "{why}");
     assert!(why.len() < 700, "{why}");
 }
 
 #[tokio::test]
-async fn a_service_that_is_down_is_unavailable_and_no_secret_is_told() {
+async fn unreachable_service_error_contains_no_secret() {
     let workshop = Workshop::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let run = format!("{{ http = {{ url = \"http://{address}/bot{{{{ secrets.key }}}}/send\" }} }}");
     let agent =
         workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("ask", &run))).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "ask", json!({})).await);
+    let why = unavailable_text(workshop.run(&agent, "ask", json!({})).await);
     assert!(why.starts_with(&format!("http://{address} cannot be reached: ")) && !why.contains("hunter22"), "{why}");
 }
 
 #[tokio::test]
-async fn arguments_cannot_lead_a_request_elsewhere() {
+async fn arguments_cannot_change_request_origin() {
     let address = tiny::serve_whole(|received| mirror(&received)).await;
     let workshop = Workshop::new();
     let run = format!("{{ http = {{ url = \"http://{address}/rooms/{{{{ args.id }}}}/beds\" }} }}");
@@ -127,14 +127,14 @@ async fn arguments_cannot_lead_a_request_elsewhere() {
         assert!(line.starts_with("GET /rooms/") && line.ends_with("/beds HTTP/1.1"), "{id:?}: {line}");
     }
     for id in ["..", "."] {
-        let why = failed(workshop.run(&agent, "ask", json!({"id": id})).await);
+        let why = failure_text(workshop.run(&agent, "ask", json!({"id": id})).await);
         assert!(why.contains("climb"), "{id:?}: {why}");
     }
-    assert!(failed(workshop.run(&agent, "ask", json!({})).await).contains("cannot be filled in"));
+    assert!(failure_text(workshop.run(&agent, "ask", json!({})).await).contains("cannot be filled in"));
 }
 
 #[tokio::test]
-async fn a_host_from_the_arguments_is_found_before_serving() {
+async fn host_taken_from_arguments_is_refused_before_serving() {
     let workshop = Workshop::new();
     let base = agent(&tool("ask", r#"{ http = { url = "https://api.example/x" } }"#));
     for url in [

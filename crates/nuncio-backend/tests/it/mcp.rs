@@ -1,4 +1,4 @@
-//! Tools of MCP servers over a pipe: connections that come, go and come again.
+//! Tools of MCP servers over stdio: connecting, losing and restoring connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::fake_server;
 use crate::processes;
-use crate::workshop::{self, Workshop, failed, tool, unavailable};
+use crate::workshop::{self, Workshop, failure_text, tool, unavailable_text};
 
 const SECRETS: &str = "[secrets]\nkey = { file = \"key\" }\n";
 
@@ -21,7 +21,7 @@ fn workshop() -> Workshop {
     workshop
 }
 
-/// An agent that imports everything from one fake server.
+/// Agent that imports all tools of one fake server.
 fn importing(mode: &str) -> String {
     format!("{}{SECRETS}", fake_server::section("fake", mode, "import = true"))
 }
@@ -32,7 +32,7 @@ async fn pid(workshop: &Workshop, agent: &Arc<Agent>) -> u32 {
 }
 
 #[tokio::test]
-async fn every_page_of_tools_is_imported() {
+async fn all_pages_of_tools_are_imported() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let names: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -43,7 +43,7 @@ async fn every_page_of_tools_is_imported() {
 }
 
 #[tokio::test]
-async fn imports_follow_what_the_agent_file_says() {
+async fn imports_follow_the_agent_file() {
     let workshop = workshop();
     let resolve = async |sections: &[String]| {
         let resolved = workshop.resolve(&format!("{}{SECRETS}", sections.concat())).await;
@@ -82,27 +82,27 @@ async fn imports_follow_what_the_agent_file_says() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_only_named_is_started_when_needed() {
+async fn server_without_imports_is_not_started_before_first_call() {
     let workshop = workshop();
     let file = format!("{}[[mcp]]\nname = \"gone\"\ncommand = [\"./not-there\"]\n", tool("pid", r#"{ mcp = "gone" }"#));
     let agent = workshop.resolve(&file).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
     assert!(why.starts_with("the MCP server `gone` cannot be used: `./not-there` cannot be started"), "{why}");
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_that_is_not_there_is_unavailable() {
+async fn unreachable_http_server_is_unavailable() {
     let workshop = workshop();
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let server = format!("[[mcp]]\nname = \"gone\"\nurl = \"http://{address}/mcp?token=hunter22\"\n");
     let agent = workshop.resolve(&format!("{}{server}", tool("pid", r#"{ mcp = "gone" }"#))).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
     assert!(why.starts_with("the MCP server `gone` cannot be used: ") && why.contains("refused"), "{why}");
     assert!(!why.contains("hunter22"), "{why}");
 }
 
 #[tokio::test]
-async fn results_errors_secrets_and_traces_come_through() {
+async fn results_errors_secrets_and_traces_are_passed_on() {
     let workshop = workshop();
     let ghost = tool("ghost", r#"{ mcp = "fake" }"#);
     let agent = workshop.resolve(&format!("{ghost}{}", importing("plain"))).await.unwrap();
@@ -111,22 +111,22 @@ async fn results_errors_secrets_and_traces_come_through() {
     assert_eq!(said("trace").await, "\"00-1-2-01\"");
     let output = workshop.run(&agent, "structured", json!({"room": 12})).await.unwrap();
     assert_eq!(output.structured, Some(json!({"echo": {"room": 12}})));
-    assert_eq!(failed(workshop.run(&agent, "fail", json!({})).await), "no rooms left");
-    let why = failed(workshop.run(&agent, "ghost", json!({})).await);
+    assert_eq!(failure_text(workshop.run(&agent, "fail", json!({})).await), "no rooms left");
+    let why = failure_text(workshop.run(&agent, "ghost", json!({})).await);
     assert!(why.starts_with("the MCP server `fake` has no tool `ghost` any more; it has `pid`, "), "{why}");
     workshop.runners.release(&agent).await;
 }
 
 #[tokio::test]
-async fn a_server_of_the_newer_revision_is_spoken_to_as_well() {
+async fn server_without_initialize_is_supported() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("modern")).await.unwrap();
-    assert!(processes::runs(pid(&workshop, &agent).await));
+    assert!(processes::is_running(pid(&workshop, &agent).await));
     workshop.runners.release(&agent).await;
 }
 
 #[tokio::test]
-async fn many_calls_share_a_connection_and_dropping_one_cancels_it_there() {
+async fn calls_share_a_connection_and_dropped_call_is_cancelled() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -137,7 +137,7 @@ async fn many_calls_share_a_connection_and_dropping_one_cancels_it_there() {
         outcome = &mut waiting => panic!("it did not wait: {outcome:?}"),
         socket = listener.accept() => socket.unwrap().0,
     };
-    // While that one hangs, others are answered by the same process.
+    // While that call hangs, the same process answers others.
     let others = futures_util::future::join_all((0..20).map(|_| pid(&workshop, &agent))).await;
     assert!(others.iter().all(|pid| *pid == first), "{others:?}");
     drop(waiting);
@@ -149,22 +149,22 @@ async fn many_calls_share_a_connection_and_dropping_one_cancels_it_there() {
 }
 
 #[tokio::test]
-async fn a_killed_server_is_started_again_after_a_rest() {
+async fn killed_server_is_restarted_after_delay() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let first = pid(&workshop, &agent).await;
     processes::kill(first);
-    unavailable(workshop.run(&agent, "pid", json!({})).await);
+    unavailable_text(workshop.run(&agent, "pid", json!({})).await);
     workshop.clock.advance(Duration::from_millis(249));
-    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
     assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
     assert!(why.ends_with("; it will be tried again in 1ms, at 2026-11-15T11:00:00.250Z"), "{why}");
     workshop.clock.advance(Duration::from_millis(1));
     let second = pid(&workshop, &agent).await;
     assert_ne!(first, second);
 
-    // It answered, so the next loss is a first one again. This one dies during a call.
-    let why = unavailable(workshop.run(&agent, "exit", json!({})).await);
+    // A response reset the failure count. This time the server dies during a call.
+    let why = unavailable_text(workshop.run(&agent, "exit", json!({})).await);
     assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
     workshop.clock.advance(Duration::from_millis(250));
     assert!(![first, second].contains(&pid(&workshop, &agent).await));
@@ -172,15 +172,15 @@ async fn a_killed_server_is_started_again_after_a_rest() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_start_is_left_alone_longer_and_longer() {
+async fn failing_server_is_retried_with_growing_delays() {
     let workshop = workshop();
     let file = format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), fake_server::section("fake", "dies", ""));
     let agent = workshop.resolve(&file).await.unwrap();
     for rest in [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000_u64] {
-        let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+        let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
         assert!(why.contains("ended before it said hello") && why.contains("my key is [secret]"), "{why}");
         workshop.clock.advance(Duration::from_millis(rest - 1));
-        let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+        let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
         assert!(why.contains("tried again in 1ms"), "{why}");
         workshop.clock.advance(Duration::from_millis(1));
     }
@@ -189,7 +189,7 @@ async fn a_server_that_cannot_start_is_left_alone_longer_and_longer() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn silent_server_times_out() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
@@ -200,12 +200,12 @@ async fn a_server_that_says_nothing_is_given_up() {
         gate
     });
     assert_eq!(outcome.unwrap_err(), "the MCP server `fake` cannot be used: it did not say hello within 10s");
-    // Its end closes the socket.
+    // The end of the server closes the socket.
     gate.read_to_end(&mut Vec::new()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_does_not_stop_a_slow_server_from_starting() {
+async fn dropped_call_does_not_stop_slow_server_start() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
@@ -216,12 +216,12 @@ async fn a_caller_who_gives_up_does_not_stop_a_slow_server_from_starting() {
         gate = listener.accept() => gate.unwrap().0,
     };
     let (_, pid) = tokio::join!(gate.write_all(b"!"), pid(&workshop, &agent));
-    assert!(processes::runs(pid));
+    assert!(processes::is_running(pid));
     assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none(), "it was started twice");
     workshop.runners.release(&agent).await;
 }
 
-/// An agent whose server has a child of its own, and the number of that child.
+/// Agent whose server has a child process, and the id of that child.
 async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
     let mut command: Vec<String> = serde_json::from_str(&fake_server::command()).unwrap();
     let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];
@@ -237,28 +237,28 @@ async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
 }
 
 #[tokio::test]
-async fn release_leaves_nothing_running() {
+async fn release_ends_all_processes() {
     let workshop = workshop();
     let (agent, grandchild) = with_grandchild(&workshop).await;
     let server = pid(&workshop, &agent).await;
-    assert!(processes::runs(server) && processes::runs(grandchild));
+    assert!(processes::is_running(server) && processes::is_running(grandchild));
     workshop.runners.release(&agent).await;
-    processes::ended(server).await;
-    processes::ended(grandchild).await;
+    processes::wait_for_end(server).await;
+    processes::wait_for_end(grandchild).await;
 }
 
 #[tokio::test]
-async fn dropping_the_runners_leaves_nothing_running() {
+async fn dropping_runners_ends_all_processes() {
     let workshop = workshop();
     let (agent, grandchild) = with_grandchild(&workshop).await;
     let server = pid(&workshop, &agent).await;
     drop(workshop);
-    processes::ended(server).await;
-    processes::ended(grandchild).await;
+    processes::wait_for_end(server).await;
+    processes::wait_for_end(grandchild).await;
 }
 
 #[tokio::test]
-async fn an_unchanged_server_outlives_a_reload_of_its_agent() {
+async fn unchanged_server_survives_agent_reload() {
     let workshop = workshop();
     let old = workshop.resolve(&importing("plain")).await.unwrap();
     let first = pid(&workshop, &old).await;
@@ -266,16 +266,16 @@ async fn an_unchanged_server_outlives_a_reload_of_its_agent() {
     let new = workshop.resolve(&format!("{extra}{}", importing("plain"))).await.unwrap();
     workshop.runners.release(&old).await;
     assert_eq!(pid(&workshop, &new).await, first);
-    // A form that cannot be resolved lets go of what it held.
+    // An agent that cannot be resolved releases the servers it held.
     let broken = fake_server::section("fake", "plain", "import = [\"nothing\"]");
     workshop.resolve(&format!("{broken}{SECRETS}")).await.unwrap_err();
     assert_eq!(pid(&workshop, &new).await, first);
     workshop.runners.release(&new).await;
-    processes::ended(first).await;
+    processes::wait_for_end(first).await;
 }
 
 #[tokio::test]
-async fn nothing_secret_is_in_the_debug_output() {
+async fn debug_output_contains_no_secret() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let shown = format!("{:?}", workshop.runners);

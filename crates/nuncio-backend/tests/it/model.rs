@@ -1,4 +1,4 @@
-//! Language models, played by a server that is scripted byte by byte.
+//! Language models, simulated by a scripted HTTP server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use crate::thinking::Thinker;
+use crate::thinking::TestBrain;
 use crate::tiny::{self, Received};
 
 #[path = "model/failures.rs"]
@@ -20,10 +20,10 @@ mod streams;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// What a server got, and when.
+/// Received requests.
 type Log = Arc<Mutex<Vec<Received>>>;
 
-/// A server that answers its n-th request with the n-th of these, and the last again and again.
+/// Server that sends the n-th response to the n-th request and then repeats the last.
 async fn server(answers: Vec<String>) -> (String, Log) {
     let log = Log::default();
     let seen = Arc::clone(&log);
@@ -39,9 +39,9 @@ async fn server(answers: Vec<String>) -> (String, Log) {
     (format!("http://{address}/v1"), log)
 }
 
-/// A brain of that provider at that address, with the key and one tool.
-fn brain(provider: &str, base_url: &str, rest: &str) -> Thinker {
-    Thinker::new(&format!(
+/// Brain of that provider at that address, with the key and one tool.
+fn brain(provider: &str, base_url: &str, rest: &str) -> TestBrain {
+    TestBrain::new(&format!(
         "[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = \"m-1\"\nbase_url = \"{base_url}\"\nkey = \"KEY\"\n{rest}\n\
          [[tool]]\nname = \"add\"\ndescription = \"Adds.\"\ninput = {{ type = \"object\", properties = {{ a = {{ type = \"integer\" }} }}, required = [\"a\"] }}\nrun = {{ command = [\"true\"] }}\n"
     ))
@@ -59,7 +59,7 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// A short answer that is complete.
+/// Short complete answer.
 fn hello() -> String {
     format!("{HEAD}{}data: [DONE]\n\n", events(&[said("Hel"), said("lo"), finish("stop")]))
 }

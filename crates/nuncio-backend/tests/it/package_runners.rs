@@ -1,5 +1,5 @@
-//! MCP servers that `npx` and `uvx` start, confined like any other program. The packages come from a cache that
-//! `cargo xtask test` fills, so that the tests need no network.
+//! MCP servers started by `npx` and `uvx`, confined like any other program. `cargo xtask test` fills the package
+//! cache, so that the tests need no network.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,14 +7,14 @@ use std::process::Command;
 use nuncio_engine::ports::Runner;
 use serde_json::json;
 
-use crate::workshop::{Workshop, failed};
+use crate::workshop::{Workshop, failure_text};
 
 fn tool(variable: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from);
     path.unwrap_or_else(|| panic!("{variable} must be set: run `cargo xtask test`"))
 }
 
-/// A workshop whose agent has this cache in its state folder.
+/// Workshop with this cache in its agent's state folder.
 fn workshop_with_cache(variable: &str, name: &str) -> Workshop {
     let workshop = Workshop::new();
     let state = workshop.data.path().join("programs/hotel");
@@ -43,6 +43,6 @@ async fn uvx_server_runs_confined() {
     let agent = workshop.resolve(&file).await.unwrap();
     let time = workshop.run(&agent, "get_current_time", json!({"timezone": "Asia/Shanghai"})).await.unwrap();
     assert!(time.message_content().text().contains("+08:00"), "{time:?}");
-    failed(workshop.run(&agent, "get_current_time", json!({"timezone": "Nowhere"})).await);
+    failure_text(workshop.run(&agent, "get_current_time", json!({"timezone": "Nowhere"})).await);
     workshop.runners.release(&agent).await;
 }

@@ -1,4 +1,4 @@
-//! Programs that think, well and badly.
+//! `process` brains: correct and faulty programs.
 
 use nuncio_core::turn::{StopReason, Usage};
 use nuncio_engine::ports::Runner as _;
@@ -8,12 +8,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use crate::processes;
-use crate::thinking::Thinker;
+use crate::thinking::TestBrain;
 use crate::workshop::Workshop;
 
-/// A brain that is a shell script, with the key in its environment.
-fn sh(script: &str) -> Thinker {
-    Thinker::new(&format!(
+/// Brain that is a shell script with the key in its environment.
+fn sh(script: &str) -> TestBrain {
+    TestBrain::new(&format!(
         "[allow]\nwrite = [\".\"]\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{script}''']\nenv = {{ KEY = \"{{{{ secrets.KEY }}}}\" }}\n\
          [[option]]\nname = \"pin\"\ntype = \"secret\"\n\
          [[tool]]\nname = \"add\"\ndescription = \"Adds.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"true\"] }}\n"
@@ -21,7 +21,7 @@ fn sh(script: &str) -> Thinker {
 }
 
 #[tokio::test]
-async fn it_is_told_everything_in_one_line() {
+async fn program_gets_prompt_as_one_json_line() {
     let mut thinker = sh("cat > told; pwd > place; env > environment");
     thinker.set("pin", "1234-5678");
     let (thought, blocks) = thinker.think().await.blocks();
@@ -46,7 +46,7 @@ async fn it_is_told_everything_in_one_line() {
 }
 
 #[tokio::test]
-async fn every_line_is_heard() {
+async fn all_kinds_of_output_lines_are_applied() {
     let script = r#"
 cat > /dev/null
 echo '{"thinking":"hm"}'
@@ -75,16 +75,16 @@ printf '{"stop":"max_tokens"}'
 }
 
 #[tokio::test]
-async fn after_its_stop_a_program_is_ended() {
+async fn program_is_ended_after_stop_line() {
     let thinker = sh("echo $$ > pid; echo '{\"stop\":\"refusal\"}'; echo nonsense; sleep 1000");
     let (thought, _) = thinker.think().await.blocks();
     assert_eq!(thought.stop, StopReason::Refusal);
     let pid = std::fs::read_to_string(thinker.workshop.folder.path().join("pid")).unwrap();
-    processes::ended(pid.trim().parse().unwrap()).await;
+    processes::wait_for_end(pid.trim().parse().unwrap()).await;
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_said_with_its_place() {
+async fn failures_name_line_and_cause() {
     for (script, expected) in [
         (
             "echo '{\"text\":\"a\"}'; echo; echo hello; sleep 1000",
@@ -111,21 +111,21 @@ async fn what_goes_wrong_is_said_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_turn_has_an_end() {
+async fn output_above_the_limit_is_refused() {
     let text = "x".repeat(60_000);
     let outcome = sh(&format!("yes '{{\"text\":\"{text}\"}}'")).think().await.outcome;
     assert!(matches!(&outcome, Err(BrainError::TooMuch(_))) || outcome.unwrap_err().to_string().contains("16777216"));
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
-    let thinker = Thinker::new("[brain]\nkind = \"process\"\ncommand = [\"./not-there\"]\n");
+async fn missing_program_is_named_in_error() {
+    let thinker = TestBrain::new("[brain]\nkind = \"process\"\ncommand = [\"./not-there\"]\n");
     let why = thinker.think().await.failure();
     assert!(why.starts_with("`./not-there` cannot be started: "), "{why}");
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_read_is_found_before_serving() {
+async fn unreadable_secret_is_reported_before_serving() {
     let workshop = Workshop::new();
     let text = "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"true\"]\nenv = { A = \"{{ secrets.KEY }}\" }\n[secrets]\nKEY = { file = \"nowhere\" }\n";
     let agent = nuncio_core::declaration::parse("agent.toml", text).unwrap().agent;
@@ -134,7 +134,7 @@ async fn a_secret_that_cannot_be_read_is_found_before_serving() {
 }
 
 #[tokio::test]
-async fn whoever_stops_thinking_ends_the_program_and_what_it_started() {
+async fn dropped_step_ends_program_and_its_children() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let thinker = sh(&format!("sleep 1000 & exec bash -c \"echo $$ $! > /dev/tcp/127.0.0.1/{port}; sleep 1000\""));
@@ -150,15 +150,15 @@ async fn whoever_stops_thinking_ends_the_program_and_what_it_started() {
     };
     assert_eq!(pids.len(), 2);
     for pid in pids {
-        processes::ended(pid).await;
+        processes::wait_for_end(pid).await;
     }
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_running_does_not_hold_it_up() {
+async fn background_process_does_not_delay_the_step() {
     let thinker = sh("sleep 1000 & echo $! > pid; echo '{\"text\":\"done\"}'");
     let (_, blocks) = thinker.think().await.blocks();
     assert_eq!(blocks[0]["text"], "done");
     let pid = std::fs::read_to_string(thinker.workshop.folder.path().join("pid")).unwrap();
-    processes::ended(pid.trim().parse().unwrap()).await;
+    processes::wait_for_end(pid.trim().parse().unwrap()).await;
 }

@@ -1,11 +1,11 @@
-//! Looking at processes from outside.
+//! Inspects and ends processes.
 
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether a process runs. One that ended and waits to be reaped does not.
-pub(crate) fn runs(pid: u32) -> bool {
+/// Whether a process runs; a zombie does not.
+pub(crate) fn is_running(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
@@ -13,10 +13,10 @@ pub(crate) fn runs(pid: u32) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-/// Waits until a process has ended; a kill takes its moment to arrive.
-pub(crate) async fn ended(pid: u32) {
+/// Waits until a process has ended.
+pub(crate) async fn wait_for_end(pid: u32) {
     for _ in 0..1000 {
-        if !runs(pid) {
+        if !is_running(pid) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -24,7 +24,7 @@ pub(crate) async fn ended(pid: u32) {
     panic!("process {pid} still runs");
 }
 
-/// Ends a process as the kernel would.
+/// Sends SIGKILL.
 pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, failed, tool, unavailable};
+use crate::workshop::{Workshop, failure_text, tool, unavailable_text};
 
-/// A host with one skill, `a/b`, and what it was asked.
+/// Host with one skill, `a/b`, and the received requests.
 struct Host {
     origin: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -18,7 +18,7 @@ struct Host {
 }
 
 impl Host {
-    /// The skill wants `auth`, and its status answers as said.
+    /// Starts a host whose skill requires `auth` and whose status responses come from `status`.
     async fn start(auth: Value, status: fn(usize) -> Value) -> Self {
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
         let (log, stopped) = (Arc::clone(&received), Arc::new(Notify::new()));
@@ -80,7 +80,7 @@ fn state(status: &str) -> Value {
     answer
 }
 
-/// Runs while the clock is moved whenever the skill is at work.
+/// Runs the tool and advances the clock while the skill runs.
 async fn forecast(workshop: &Workshop, run: &str, trace: &[(&'static str, &str)]) -> Result<Value, String> {
     let file = format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("forecast", run));
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
@@ -100,7 +100,7 @@ async fn forecast(workshop: &Workshop, run: &str, trace: &[(&'static str, &str)]
 }
 
 #[tokio::test]
-async fn a_skill_elsewhere_is_a_tool_here() {
+async fn remote_skill_runs_as_tool() {
     let key = json!({"type": "api_key", "header": "X-Key"});
     let host = Host::start(key, |_| state("completed")).await;
     let workshop = Workshop::new();
@@ -117,7 +117,7 @@ async fn a_skill_elsewhere_is_a_tool_here() {
 }
 
 #[tokio::test]
-async fn a_skill_that_fails_is_a_failure_and_no_secret_is_told() {
+async fn failed_skill_error_contains_no_secret() {
     let host = Host::start(json!({"type": "none"}), |_| state("failed")).await;
     let workshop = Workshop::new();
     let run =
@@ -127,23 +127,23 @@ async fn a_skill_that_fails_is_a_failure_and_no_secret_is_told() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_or_answer_is_told_apart() {
+async fn invalid_arguments_and_unreachable_host_give_different_errors() {
     let host = Host::start(json!({"type": "none"}), |_| state("completed")).await;
     let workshop = Workshop::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
     let agent = workshop.resolve(&tool("forecast", &run)).await.unwrap();
-    let why = failed(workshop.run(&agent, "forecast", json!({"town": "Rome"})).await);
+    let why = failure_text(workshop.run(&agent, "forecast", json!({"town": "Rome"})).await);
     assert!(why.starts_with("VALIDATION_ERROR: ") && why.contains("/inputs/city"), "{why}");
     assert!(host.got("POST /call").is_empty());
 
     let gone = { tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap() };
     let agent = workshop.resolve(&tool("forecast", &format!("{{ skill = \"a/b@{gone}\" }}"))).await.unwrap();
-    let why = unavailable(workshop.run(&agent, "forecast", json!({"city": "Rome"})).await);
+    let why = unavailable_text(workshop.run(&agent, "forecast", json!({"city": "Rome"})).await);
     assert!(why.starts_with("ENDPOINT_UNREACHABLE: "), "{why}");
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_stopped_there_too() {
+async fn dropped_call_cancels_remote_execution() {
     let host = Host::start(json!({"type": "none"}), |_| state("running")).await;
     let workshop = Workshop::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);

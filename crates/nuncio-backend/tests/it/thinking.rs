@@ -1,4 +1,4 @@
-//! A brain with everything it needs, without an engine around it.
+//! Brain with its dependencies, without an engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::converse::LiveTurn;
-use nuncio_engine::ports::brain::{Brain, BrainError, Brains, OfferedTool, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, OfferedTool, Prompt};
 use serde_json::Value;
 
 use crate::workshop::Workshop;
 
-/// What a brain came to in one step.
+/// Result of one step.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) outcome: Result<Thought, BrainError>,
-    /// The message that what it said becomes.
+    pub(crate) outcome: Result<BrainStepEnd, BrainError>,
+    /// Message that the output becomes.
     pub(crate) message: Value,
 }
 
 impl Step {
-    /// The blocks it said, of a step that went well.
-    pub(crate) fn blocks(self) -> (Thought, Value) {
+    /// Blocks of a successful step.
+    pub(crate) fn blocks(self) -> (BrainStepEnd, Value) {
         let thought = self.outcome.unwrap_or_else(|error| panic!("{error}"));
         (thought, self.message["content"].clone())
     }
 
-    /// Why it failed, which it must have.
+    /// Error of a failed step.
     pub(crate) fn failure(self) -> String {
         match self.outcome {
             Err(BrainError::Failed(why)) => why,
@@ -39,8 +39,8 @@ impl Step {
     }
 }
 
-/// A brain of an agent named `hotel`.
-pub(crate) struct Thinker {
+/// Brain of an agent named `hotel`.
+pub(crate) struct TestBrain {
     pub(crate) workshop: Workshop,
     pub(crate) agent: Arc<Agent>,
     pub(crate) brain: Arc<dyn Brain>,
@@ -48,8 +48,8 @@ pub(crate) struct Thinker {
     pub(crate) options: BTreeMap<OptionName, String>,
 }
 
-impl Thinker {
-    /// What is written after `[agent]`, with the secret `KEY` beside it.
+impl TestBrain {
+    /// Creates the brain from the text after `[agent]`, with the secret `KEY`.
     pub(crate) fn new(rest: &str) -> Self {
         let workshop = Workshop::new();
         std::fs::write(workshop.folder.path().join("key"), "sk-hunter22").unwrap();
@@ -83,13 +83,13 @@ impl Thinker {
             options: self.options.clone(),
         };
         let session = SessionId::parse("ses_1").unwrap();
-        let mut speaker = Speaker::for_turn(Arc::new(LiveTurn::new(session, 1, StreamMode::Delta)));
+        let mut speaker = BrainWriter::for_turn(Arc::new(LiveTurn::new(session, 1, StreamMode::Delta)));
         let outcome = self.brain.think(prompt, &mut speaker).await;
         Step { outcome, message: serde_json::to_value(speaker.message()).unwrap() }
     }
 
-    /// Thinks while time flies: a second by the clock every few milliseconds.
-    pub(crate) async fn think_long(&self) -> Step {
+    /// Runs a step while the clock advances by a second every few milliseconds.
+    pub(crate) async fn think_with_moving_clock(&self) -> Step {
         let time_flies = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(2)).await;

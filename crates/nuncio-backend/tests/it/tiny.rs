@@ -1,14 +1,14 @@
-//! A web server small enough to misbehave in any way.
+//! Minimal HTTP server that can misbehave in any way.
 
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a client sent.
+/// Received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// The request line and the headers, as they came.
+    /// Request line and headers, unparsed.
     pub(crate) head: String,
     pub(crate) body: String,
 }
@@ -24,7 +24,7 @@ impl Received {
     }
 }
 
-/// Serves on a free port; each connection brings one request.
+/// Serves on a free port, one request per connection.
 pub(crate) async fn serve<F, Done>(answer: F) -> SocketAddr
 where
     F: Fn(Received, TcpStream) -> Done + Clone + Send + 'static,
@@ -45,7 +45,7 @@ where
     address
 }
 
-/// Serves answers that are known whole.
+/// Serves complete responses.
 pub(crate) async fn serve_whole(answer: impl Fn(Received) -> String + Clone + Send + 'static) -> SocketAddr {
     serve(move |received, mut stream| {
         let answer = answer(received);
@@ -54,7 +54,6 @@ pub(crate) async fn serve_whole(answer: impl Fn(Received) -> String + Clone + Se
     .await
 }
 
-/// A whole answer.
 pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
 }

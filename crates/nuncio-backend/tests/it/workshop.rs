@@ -1,4 +1,4 @@
-//! Runners with a clock that is moved by hand, and agents written as their authors write them.
+//! Runners with a manual clock and agents from agent files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// A clock that shows what it is told.
+/// Clock that tests advance.
 #[derive(Debug)]
 pub(crate) struct ManualClock(watch::Sender<Timestamp>);
 
@@ -38,14 +38,14 @@ impl Clock for ManualClock {
         let mut time = self.0.subscribe();
         Box::pin(async move {
             if time.wait_for(|now| *now >= moment).await.is_err() {
-                // Nobody moves the clock any more.
+                // The clock no longer advances.
                 std::future::pending::<()>().await;
             }
         })
     }
 }
 
-/// No chance at all.
+/// Random source of zeros.
 #[derive(Debug)]
 pub(crate) struct Zeros;
 
@@ -82,7 +82,7 @@ impl Workshop {
         Self { clock, runners, folder, data }
     }
 
-    /// An agent named `hotel` with what is written besides; checked, and with what it imports.
+    /// Agent named `hotel` with additional text; checked and with its imports.
     pub(crate) async fn resolve(&self, rest: &str) -> Result<Arc<Agent>, String> {
         self.runners.resolve(agent(rest)).await.map(Arc::new)
     }
@@ -108,7 +108,7 @@ impl Workshop {
     }
 }
 
-/// An agent whose programs may write to its folder, unless `rest` says what they may.
+/// Agent whose programs may write to its folder, unless `rest` has an `allow` section.
 pub(crate) fn agent(rest: &str) -> Agent {
     let allow = if rest.contains("[allow]") { "" } else { "[allow]\nwrite = [\".\"]\n" };
     let text = format!(
@@ -117,21 +117,21 @@ pub(crate) fn agent(rest: &str) -> Agent {
     nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }
 
-/// A tool in an agent file that takes anything and runs as said.
+/// Tool that accepts any arguments.
 pub(crate) fn tool(name: &str, run: &str) -> String {
     format!("[[tool]]\nname = \"{name}\"\ndescription = \"Does it.\"\ninput = {{ type = \"object\" }}\nrun = {run}\n")
 }
 
-/// The text of a failure, which must be one.
-pub(crate) fn failed(outcome: Result<ToolOutput, RunError>) -> String {
+/// Text of the expected failure.
+pub(crate) fn failure_text(outcome: Result<ToolOutput, RunError>) -> String {
     match outcome {
         Err(RunError::Failed(why)) => why,
         other => panic!("did not fail: {other:?}"),
     }
 }
 
-/// The text of an unavailability, which must be one.
-pub(crate) fn unavailable(outcome: Result<ToolOutput, RunError>) -> String {
+/// Text of the expected unavailability.
+pub(crate) fn unavailable_text(outcome: Result<ToolOutput, RunError>) -> String {
     match outcome {
         Err(RunError::Unavailable(why)) => why,
         other => panic!("was available: {other:?}"),

@@ -1,4 +1,4 @@
-//! The Anthropic messages interface.
+//! Anthropic messages API.
 //!
 //! Requests: <https://docs.anthropic.com/en/api/messages>, events:
 //! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
@@ -8,18 +8,23 @@ use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{Calls, Fragment};
-use super::conversation::{Answer, Conversation, Part, Turn};
+use super::calls::{CallAssembler, Fragment};
+use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn};
 use super::names::{ToolNames, parameters};
-use super::reading::{Ask, Finish, Heard, Reading, Stumble, say_error};
+use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
 
-/// The revision of the interface that is spoken here.
+/// Value of the header `anthropic-version`.
 pub(super) const VERSION: &str = "2023-06-01";
-/// It must be told how much it may write.
+/// Default of the required field `max_tokens`.
 const MAX_TOKENS: u64 = 8192;
 
-/// The body of the request.
-pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[OfferedTool], names: &ToolNames) -> Value {
+/// Builds the request body.
+pub(super) fn request(
+    ask: &RequestParameters<'_>,
+    conversation: &ModelConversation,
+    tools: &[OfferedTool],
+    names: &ToolNames,
+) -> Value {
     let mut body = json!({
         "model": ask.model,
         "max_tokens": ask.max_tokens.unwrap_or(MAX_TOKENS),
@@ -35,7 +40,7 @@ pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[Offer
     if !tools.is_empty() {
         let tool = |tool: &OfferedTool| {
             json!({
-                "name": names.theirs(&tool.name),
+                "name": names.wire_name(&tool.name),
                 "description": tool.description,
                 "input_schema": parameters(tool),
             })
@@ -45,15 +50,15 @@ pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[Offer
     body
 }
 
-/// User and assistant by turns, the user first. Results are the user's, before anything else of
-/// theirs.
-fn messages(conversation: &Conversation) -> Vec<Value> {
+/// Alternating user and assistant messages, starting with the user. Tool results are part of the user message and come
+/// first.
+fn messages(conversation: &ModelConversation) -> Vec<Value> {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
     for turn in &conversation.turns {
         let (role, blocks) = match turn {
-            Turn::User(parts) => ("user", parts.iter().map(block).collect()),
-            Turn::Answer(answer) => ("assistant", self::answer(answer)),
-            Turn::Results(results) => {
+            ModelTurn::User(parts) => ("user", parts.iter().map(block).collect()),
+            ModelTurn::AssistantMessage(answer) => ("assistant", self::answer(answer)),
+            ModelTurn::Results(results) => {
                 let result = |result: &super::conversation::ToolResult| {
                     let content: Vec<Value> = result.parts.iter().map(block).collect();
                     json!({"type": "tool_result", "tool_use_id": result.id, "content": content})
@@ -73,8 +78,8 @@ fn messages(conversation: &Conversation) -> Vec<Value> {
     messages.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-fn answer(answer: &Answer) -> Vec<Value> {
-    // Thoughts go back where they are signed; others it does not take.
+fn answer(answer: &AssistantMessage) -> Vec<Value> {
+    // Only signed thinking blocks are sent back; the API refuses others.
     let signed = answer.thoughts.iter().filter_map(|thought| {
         let signature = thought.signature.as_ref()?;
         Some(json!({"type": "thinking", "thinking": thought.text, "signature": signature}))
@@ -88,10 +93,10 @@ fn answer(answer: &Answer) -> Vec<Value> {
     signed.chain(text).chain(calls).collect()
 }
 
-fn block(part: &Part) -> Value {
+fn block(part: &MessagePart) -> Value {
     match part {
-        Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::Image(url) => match url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:")) {
+        MessagePart::Text(text) => json!({"type": "text", "text": text}),
+        MessagePart::Image(url) => match url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:")) {
             None => json!({"type": "image", "source": {"type": "url", "url": url}}),
             Some(_) => {
                 match url[5..].split_once(',').and_then(|(head, data)| Some((head.strip_suffix(";base64")?, data))) {
@@ -105,10 +110,10 @@ fn block(part: &Part) -> Value {
     }
 }
 
-/// An answer as it arrives.
+/// Parser of a streamed answer.
 #[derive(Debug, Default)]
-pub(super) struct AnthropicReading {
-    calls: Calls,
+pub(super) struct AnthropicParser {
+    calls: CallAssembler,
     stop: Option<StopReason>,
     usage: Option<Usage>,
     done: bool,
@@ -118,7 +123,7 @@ pub(super) struct AnthropicReading {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Event {
     MessageStart {
-        message: Begun,
+        message: MessageStart,
     },
     ContentBlockStart {
         index: u64,
@@ -129,21 +134,21 @@ enum Event {
         delta: Delta,
     },
     MessageDelta {
-        delta: Ending,
-        usage: Option<Count>,
+        delta: MessageEnd,
+        usage: Option<UsageCount>,
     },
     MessageStop,
     Error {
         error: Value,
     },
-    /// `ping`, `content_block_stop`, and what is new.
+    /// `ping`, `content_block_stop` and unknown events.
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Begun {
-    usage: Option<Count>,
+struct MessageStart {
+    usage: Option<UsageCount>,
 }
 
 #[derive(Deserialize)]
@@ -180,34 +185,34 @@ enum Delta {
 }
 
 #[derive(Deserialize)]
-struct Ending {
+struct MessageEnd {
     stop_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Count {
+struct UsageCount {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
 }
 
-impl Reading for AnthropicReading {
-    fn event(&mut self, data: &str, heard: &mut Vec<Heard>) -> Result<(), Stumble> {
-        match serde_json::from_str(data).map_err(|_| Stumble::unreadable(data))? {
+impl AnswerParser for AnthropicParser {
+    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
+        match serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))? {
             Event::MessageStart { message } => self.count(message.usage),
             Event::ContentBlockStart { index, content_block } => match content_block {
-                Block::Text { text } => heard.extend(text.map(Heard::Text)),
-                Block::Thinking { thinking } => heard.extend(thinking.map(Heard::Thinking)),
+                Block::Text { text } => deltas.extend(text.map(AnswerDelta::Text)),
+                Block::Thinking { thinking } => deltas.extend(thinking.map(AnswerDelta::Thinking)),
                 Block::ToolUse { id, name, input } => {
                     self.call(Fragment { index: Some(index), id, name, whole: input, ..Fragment::default() })?;
                 }
                 Block::Other => {}
             },
             Event::ContentBlockDelta { index, delta } => match delta {
-                Delta::Text { text } => heard.push(Heard::Text(text)),
-                Delta::Thinking { thinking } => heard.push(Heard::Thinking(thinking)),
-                Delta::Signature { signature } => heard.push(Heard::Signature(signature)),
+                Delta::Text { text } => deltas.push(AnswerDelta::Text(text)),
+                Delta::Thinking { thinking } => deltas.push(AnswerDelta::Thinking(thinking)),
+                Delta::Signature { signature } => deltas.push(AnswerDelta::Signature(signature)),
                 Delta::Input { partial_json } => {
                     self.call(Fragment { index: Some(index), arguments: Some(partial_json), ..Fragment::default() })?;
                 }
@@ -218,7 +223,7 @@ impl Reading for AnthropicReading {
                 self.stop = delta.stop_reason.as_deref().map(stop).or(self.stop);
             }
             Event::MessageStop => self.done = true,
-            Event::Error { error } => return Err(Stumble::Said(say_error(&error))),
+            Event::Error { error } => return Err(StreamError::Said(error_message(&error))),
             Event::Other => {}
         }
         Ok(())
@@ -228,18 +233,18 @@ impl Reading for AnthropicReading {
         self.done
     }
 
-    fn finish(self: Box<Self>) -> Option<Finish> {
-        Some(Finish { stop: self.stop?, calls: self.calls.finish(), usage: self.usage })
+    fn finish(self: Box<Self>) -> Option<AnswerEnd> {
+        Some(AnswerEnd { stop: self.stop?, calls: self.calls.finish(), usage: self.usage })
     }
 }
 
-impl AnthropicReading {
-    fn call(&mut self, fragment: Fragment) -> Result<(), Stumble> {
-        self.calls.add(fragment).map_err(Stumble::TooMuch)
+impl AnthropicParser {
+    fn call(&mut self, fragment: Fragment) -> Result<(), StreamError> {
+        self.calls.add(fragment).map_err(StreamError::TooMuch)
     }
 
-    /// Counts are told more than once, each time what there is so far.
-    fn count(&mut self, count: Option<Count>) {
+    /// Usage counts are cumulative and sent several times.
+    fn count(&mut self, count: Option<UsageCount>) {
         let Some(count) = count else { return };
         let usage = self.usage.get_or_insert_default();
         let read = [count.input_tokens, count.cache_creation_input_tokens, count.cache_read_input_tokens];
@@ -253,7 +258,7 @@ fn stop(reason: &str) -> StopReason {
         "tool_use" => StopReason::ToolUse,
         "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
         "refusal" => StopReason::Refusal,
-        // `end_turn`, `stop_sequence`, and what this version has not heard of.
+        // `end_turn`, `stop_sequence` and unknown reasons.
         _ => StopReason::EndTurn,
     }
 }

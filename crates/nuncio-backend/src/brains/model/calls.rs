@@ -1,4 +1,4 @@
-//! Tool calls as they arrive: in fragments, several side by side.
+//! Assembles tool calls from interleaved fragments.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,48 +6,48 @@ use nuncio_core::ids::CallId;
 use nuncio_core::message::Extra;
 use serde_json::{Map, Value};
 
-/// How many calls one step may make.
+/// Limit on calls per step.
 const MAX_CALLS: usize = 256;
-/// How long their arguments may be together.
+/// Limit on the bytes of all arguments of a step.
 const MAX_ARGUMENTS: usize = 4 * 1024 * 1024;
 
-/// A piece of a call.
+/// Fragment of a tool call.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
-    /// Which call it belongs to; some servers do not say, or say the same of all.
+    /// Index of the call; some servers omit it or repeat one index for all calls.
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
-    /// A piece of the arguments' text.
+    /// Part of the arguments' JSON text.
     pub(super) arguments: Option<String>,
-    /// The arguments at once.
+    /// Complete arguments.
     pub(super) whole: Option<Map<String, Value>>,
-    /// What is to go back with the call.
+    /// Provider data to send back with the call.
     pub(super) extra: Extra,
 }
 
-/// A call that is complete.
+/// Complete tool call.
 #[derive(Debug, PartialEq)]
-pub(super) struct Called {
-    /// The id the server gave, unless it gave it twice.
+pub(super) struct CompleteCall {
+    /// Id from the server, unless it was used twice.
     pub(super) id: Option<CallId>,
     pub(super) name: String,
-    /// The arguments, or the text that should have been some.
+    /// Arguments, or the text that is not a JSON object.
     pub(super) input: Result<Map<String, Value>, String>,
     pub(super) extra: Extra,
 }
 
-/// The calls of one step, in the order they were begun.
+/// Calls of one step in the order they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    calls: Vec<Open>,
-    /// Which call an index means now.
+pub(super) struct CallAssembler {
+    calls: Vec<OpenCall>,
+    /// Current call of each index.
     places: HashMap<u64, usize>,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCall {
     id: Option<String>,
     name: String,
     arguments: String,
@@ -55,7 +55,7 @@ struct Open {
     extra: Extra,
 }
 
-impl Calls {
+impl CallAssembler {
     pub(super) fn add(&mut self, fragment: Fragment) -> Result<(), String> {
         let Fragment { index, id, name, arguments, whole, extra } = fragment;
         let id = id.filter(|id| !id.is_empty());
@@ -66,7 +66,7 @@ impl Calls {
             None if name.is_some() && id.is_none() => None,
             None => self.calls.len().checked_sub(1),
         };
-        // Another id is another call, whatever the index says.
+        // Another id means another call, even with the same index.
         let known = known.filter(|place| match (&self.calls[*place].id, &id) {
             (Some(before), Some(now)) => before == now,
             _ => true,
@@ -75,7 +75,7 @@ impl Calls {
             Some(place) => place,
             None if self.calls.len() >= MAX_CALLS => return Err(format!("more than {MAX_CALLS} tool calls at once")),
             None => {
-                self.calls.push(Open::default());
+                self.calls.push(OpenCall::default());
                 self.calls.len() - 1
             }
         };
@@ -88,7 +88,7 @@ impl Calls {
         }
         let call = &mut self.calls[place];
         call.id = call.id.take().or(id);
-        // Some servers repeat the name with every fragment.
+        // Some servers repeat the name in every fragment.
         if call.name.is_empty() {
             call.name = name.unwrap_or_default();
         }
@@ -102,13 +102,13 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    pub(super) fn finish(self) -> Vec<Called> {
+    pub(super) fn finish(self) -> Vec<CompleteCall> {
         let mut counts: HashMap<String, usize> = HashMap::new();
         for id in self.calls.iter().filter_map(|call| call.id.clone()) {
             *counts.entry(id).or_default() += 1;
         }
         let doubled: HashSet<String> = counts.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect();
-        let finish = |call: Open| Called {
+        let finish = |call: OpenCall| CompleteCall {
             id: call.id.filter(|id| !doubled.contains(id)).and_then(|id| CallId::parse(&id).ok()),
             name: call.name,
             input: input(call.arguments, call.whole),
@@ -118,7 +118,7 @@ impl Calls {
     }
 }
 
-/// No text means no arguments.
+/// An empty text means no arguments.
 fn input(text: String, whole: Option<Map<String, Value>>) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(whole.unwrap_or_default());
@@ -141,9 +141,9 @@ mod tests {
     }
 
     fn finished(pieces: Vec<Fragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
-        let mut calls = Calls::default();
+        let mut calls = CallAssembler::default();
         pieces.into_iter().for_each(|piece| calls.add(piece).unwrap());
-        let show = |call: Called| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
+        let show = |call: CompleteCall| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
         calls.finish().into_iter().map(show).collect()
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_find_their_call_by_index() {
+    fn fragments_are_assigned_by_index() {
         let pieces = vec![
             piece(Some(0), "a", "add", ""),
             piece(Some(1), "b", "look", "{\"q\""),
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_number_badly_are_understood() {
-        // All with the same index; none at all; none at all and no ids.
+    fn calls_are_separated_despite_missing_or_repeated_indexes() {
+        // The same index for all; no index; neither index nor id.
         let same = vec![piece(Some(0), "a", "one", "{}"), piece(Some(0), "b", "two", "{"), piece(Some(0), "", "", "}")];
         assert_eq!(finished(same), [call("a", "one", json!({})), call("b", "two", json!({}))]);
         let none = vec![piece(None, "a", "one", "{"), piece(None, "", "", "}"), piece(None, "b", "two", "{}")];
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_given_twice_is_none() {
+    fn duplicate_call_id_is_dropped() {
         let pieces = vec![
             piece(Some(0), "x", "one", "{}"),
             piece(Some(1), "x", "two", "null"),
@@ -189,20 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_kept_as_it_came() {
+    fn arguments_that_are_not_an_object_are_kept_as_text() {
         for text in ["{\"a\":", "[1]", "7", "{} {}"] {
             assert_eq!(finished(vec![piece(Some(0), "x", "one", text)])[0].2, Err(text.to_owned()));
         }
     }
 
     #[test]
-    fn there_is_an_end_to_calls_and_arguments() {
-        let mut calls = Calls::default();
+    fn number_of_calls_and_size_of_arguments_are_limited() {
+        let mut calls = CallAssembler::default();
         for index in 0..256 {
             calls.add(piece(Some(index), &index.to_string(), "n", "")).unwrap();
         }
         assert!(calls.add(piece(Some(256), "256", "n", "")).unwrap_err().contains("256"));
-        let mut calls = Calls::default();
+        let mut calls = CallAssembler::default();
         let fault = (0..10).find_map(|_| calls.add(piece(Some(0), "a", "n", &"x".repeat(1 << 20))).err()).unwrap();
         assert!(fault.contains("4194304"));
     }

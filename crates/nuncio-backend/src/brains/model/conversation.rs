@@ -1,5 +1,4 @@
-//! A history as every model server takes it: one instruction, roles in turn, each call with its
-//! result.
+//! Normalises a history for model servers: one system prompt, alternating roles, a result for each call.
 
 use nuncio_core::agent::Provider;
 use nuncio_core::ids::CallId;
@@ -8,75 +7,75 @@ use serde_json::{Map, Value};
 
 use super::names::{CallIds, ToolNames};
 
-/// Where the signature of a thought is kept in its block.
+/// Key of a thinking block's signature.
 pub(super) const SIGNATURE: &str = "signature";
-/// What a call without a result is answered with: the servers take none unanswered.
+/// Placeholder result for a call without one, because servers require a result.
 const NO_RESULT: &str = "The call was not finished; there is no result.";
-/// What stands for a message with nothing in it, which the servers do not take.
+/// Placeholder text for an empty message, which servers refuse.
 const NOTHING: &str = "…";
 
-/// A conversation to go on with.
+/// Conversation in the form of a model request.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
-    /// What the model is told beforehand.
+pub(super) struct ModelConversation {
+    /// System prompt.
     pub(super) system: String,
-    /// Never two answers, nor two times of the user's speaking, in a row.
-    pub(super) turns: Vec<Turn>,
+    /// Alternates between assistant and user.
+    pub(super) turns: Vec<ModelTurn>,
 }
 
 #[derive(Debug)]
-pub(super) enum Turn {
-    User(Vec<Part>),
-    Answer(Answer),
-    /// One for each call of the answer before.
+pub(super) enum ModelTurn {
+    User(Vec<MessagePart>),
+    AssistantMessage(AssistantMessage),
+    /// One result per call of the previous assistant message.
     Results(Vec<ToolResult>),
 }
 
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum MessagePart {
     Text(String),
-    /// By `https:` or `data:` address.
+    /// URL with `https:` or `data:`.
     Image(String),
 }
 
-/// What the model said.
+/// Message of the model.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    pub(super) thoughts: Vec<Thought>,
+pub(super) struct AssistantMessage {
+    pub(super) thoughts: Vec<ThinkingBlock>,
     pub(super) text: String,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<AssistantCall>,
 }
 
 #[derive(Debug)]
-pub(super) struct Thought {
+pub(super) struct ThinkingBlock {
     pub(super) text: String,
     pub(super) signature: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct AssistantCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) input: Map<String, Value>,
-    /// What came with it and is to go back with it.
+    /// Provider data to send back with the call.
     pub(super) extra: Extra,
 }
 
 #[derive(Debug)]
 pub(super) struct ToolResult {
     pub(super) id: String,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MessagePart>,
 }
 
-impl Conversation {
-    /// The history, behind the agent's own instructions.
+impl ModelConversation {
+    /// Converts a history and the agent's instructions.
     pub(super) fn new(provider: Provider, instructions: Option<&str>, history: &[Message], names: &ToolNames) -> Self {
         let mut building =
-            Building { conversation: Self::default(), ids: CallIds::new(provider), open: Vec::new(), names };
+            ConversationBuilder { conversation: Self::default(), ids: CallIds::new(provider), open: Vec::new(), names };
         let mut system: Vec<&str> = instructions.into_iter().collect();
         for message in history {
             match message {
-                // Few servers take instructions in the middle; they hold for the whole conversation.
+                // Few servers accept system messages after the start, so they are moved to the front.
                 Message::System { content, .. } => system.push(content),
                 Message::User { content, .. } => building.user(parts(content)),
                 Message::Assistant { content, .. } => building.answer(content),
@@ -89,32 +88,32 @@ impl Conversation {
     }
 }
 
-struct Building<'a> {
-    conversation: Conversation,
+struct ConversationBuilder<'a> {
+    conversation: ModelConversation,
     ids: CallIds,
-    /// Calls without a result: our id, and the one in the request.
+    /// Calls without a result: local id and id in the request.
     open: Vec<(CallId, String)>,
     names: &'a ToolNames,
 }
 
-impl Building<'_> {
-    fn user(&mut self, mut parts: Vec<Part>) {
+impl ConversationBuilder<'_> {
+    fn user(&mut self, mut parts: Vec<MessagePart>) {
         self.close_calls();
         if parts.is_empty() {
-            parts.push(Part::Text(NOTHING.to_owned()));
+            parts.push(MessagePart::Text(NOTHING.to_owned()));
         }
         match self.conversation.turns.last_mut() {
-            Some(Turn::User(before)) => before.append(&mut parts),
-            _ => self.conversation.turns.push(Turn::User(parts)),
+            Some(ModelTurn::User(before)) => before.append(&mut parts),
+            _ => self.conversation.turns.push(ModelTurn::User(parts)),
         }
     }
 
     fn answer(&mut self, content: &Content) {
         self.close_calls();
-        if !matches!(self.conversation.turns.last(), Some(Turn::Answer(_))) {
-            self.conversation.turns.push(Turn::Answer(Answer::default()));
+        if !matches!(self.conversation.turns.last(), Some(ModelTurn::AssistantMessage(_))) {
+            self.conversation.turns.push(ModelTurn::AssistantMessage(AssistantMessage::default()));
         }
-        let Some(Turn::Answer(answer)) = self.conversation.turns.last_mut() else { return };
+        let Some(ModelTurn::AssistantMessage(answer)) = self.conversation.turns.last_mut() else { return };
         match content {
             Content::Text(text) => answer.text.push_str(text),
             Content::Blocks(blocks) => {
@@ -123,19 +122,19 @@ impl Building<'_> {
                         Block::Text { text, .. } => answer.text.push_str(text),
                         Block::Thinking { thinking, extra } => {
                             let signature = extra.get(SIGNATURE).and_then(Value::as_str).map(str::to_owned);
-                            answer.thoughts.push(Thought { text: thinking.clone(), signature });
+                            answer.thoughts.push(ThinkingBlock { text: thinking.clone(), signature });
                         }
                         Block::ToolUse { call, extra } => {
                             let id = self.ids.next(call.id.as_str());
                             self.open.push((call.id.clone(), id.clone()));
-                            answer.calls.push(Call {
+                            answer.calls.push(AssistantCall {
                                 id,
-                                name: self.names.theirs(&call.name),
+                                name: self.names.wire_name(&call.name),
                                 input: call.input.clone(),
                                 extra: extra.clone(),
                             });
                         }
-                        // No server takes pictures from the model itself.
+                        // No server accepts images in assistant messages.
                         Block::Image { .. } => {}
                     }
                 }
@@ -148,8 +147,8 @@ impl Building<'_> {
 
     fn result(&mut self, call: &CallId, content: &Content) {
         let Some(place) = self.open.iter().position(|(id, _)| id == call) else {
-            // A result of a call that is not there can only be told.
-            let mut told = vec![Part::Text(format!("Result of the call {call}:"))];
+            // A result without its call is added as text.
+            let mut told = vec![MessagePart::Text(format!("Result of the call {call}:"))];
             told.extend(parts(content));
             return self.user(told);
         };
@@ -159,28 +158,28 @@ impl Building<'_> {
 
     fn close_calls(&mut self) {
         for (_, id) in std::mem::take(&mut self.open) {
-            self.push_result(ToolResult { id, parts: vec![Part::Text(NO_RESULT.to_owned())] });
+            self.push_result(ToolResult { id, parts: vec![MessagePart::Text(NO_RESULT.to_owned())] });
         }
     }
 
     fn push_result(&mut self, result: ToolResult) {
         match self.conversation.turns.last_mut() {
-            Some(Turn::Results(results)) => results.push(result),
-            _ => self.conversation.turns.push(Turn::Results(vec![result])),
+            Some(ModelTurn::Results(results)) => results.push(result),
+            _ => self.conversation.turns.push(ModelTurn::Results(vec![result])),
         }
     }
 }
 
-/// What there is to read and see.
-fn parts(content: &Content) -> Vec<Part> {
-    let text = |text: &str| (!text.trim().is_empty()).then(|| Part::Text(text.to_owned()));
+/// Text and images of a message.
+fn parts(content: &Content) -> Vec<MessagePart> {
+    let text = |text: &str| (!text.trim().is_empty()).then(|| MessagePart::Text(text.to_owned()));
     match content {
         Content::Text(plain) => text(plain).into_iter().collect(),
         Content::Blocks(blocks) => blocks
             .iter()
             .filter_map(|block| match block {
                 Block::Text { text: plain, .. } => text(plain),
-                Block::Image { url, .. } => Some(Part::Image(url.clone())),
+                Block::Image { url, .. } => Some(MessagePart::Image(url.clone())),
                 Block::Thinking { .. } | Block::ToolUse { .. } => None,
             })
             .collect(),

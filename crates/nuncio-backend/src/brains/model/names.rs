@@ -1,4 +1,4 @@
-//! Names, ids and schemas as model servers take them: fewer characters and shorter than ours, and plainer.
+//! Maps tool names, call ids and schemas to the restricted forms that model servers accept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,43 +7,43 @@ use nuncio_core::ids::ToolName;
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::{Map, Value};
 
-/// What every server takes for a tool's name.
+/// Length limit of tool names that every server accepts.
 const MAX_NAME: usize = 64;
-/// What every server takes for a call's id.
+/// Length limit of call ids that every server accepts.
 const MAX_ID: usize = 40;
 
-/// The tools on offer, by our names and by those in the request.
+/// Offered tools by local name and by name in the request.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
-    theirs: HashMap<ToolName, String>,
-    ours: HashMap<String, ToolName>,
+    wire_name: HashMap<ToolName, String>,
+    local_name: HashMap<String, ToolName>,
 }
 
 impl ToolNames {
     pub(super) fn new(tools: &[OfferedTool]) -> Self {
         let mut names = Self::default();
-        // Names that need no change keep theirs; the others go around them.
+        // Valid names are kept; changed names avoid them.
         let (plain, odd): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| plain(tool.name.as_str(), MAX_NAME));
         for tool in plain.into_iter().chain(odd) {
-            let wire = unused(&simplified(tool.name.as_str()), MAX_NAME, |name| names.ours.contains_key(name));
-            names.theirs.insert(tool.name.clone(), wire.clone());
-            names.ours.insert(wire, tool.name.clone());
+            let wire = unused(&simplified(tool.name.as_str()), MAX_NAME, |name| names.local_name.contains_key(name));
+            names.wire_name.insert(tool.name.clone(), wire.clone());
+            names.local_name.insert(wire, tool.name.clone());
         }
         names
     }
 
-    /// A tool's name in the request; also of one that is no longer on offer.
-    pub(super) fn theirs(&self, name: &ToolName) -> String {
-        self.theirs.get(name).cloned().unwrap_or_else(|| simplified(name.as_str()))
+    /// Name in the request, also for a tool that is no longer offered.
+    pub(super) fn wire_name(&self, name: &ToolName) -> String {
+        self.wire_name.get(name).cloned().unwrap_or_else(|| simplified(name.as_str()))
     }
 
-    /// The tool a model means. One that is not on offer is left for the engine to refuse.
-    pub(super) fn ours(&self, name: &str) -> Option<ToolName> {
-        self.ours.get(name).cloned().or_else(|| ToolName::parse(&simplified(name)).ok())
+    /// Local name of a tool that the model called. The engine refuses tools that are not offered.
+    pub(super) fn local_name(&self, name: &str) -> Option<ToolName> {
+        self.local_name.get(name).cloned().or_else(|| ToolName::parse(&simplified(name)).ok())
     }
 }
 
-/// What a tool takes. The servers want an object said outright, where any JSON Schema may leave it open.
+/// Parameter schema with an explicit `type: object`, which servers require.
 pub(super) fn parameters(tool: &OfferedTool) -> Value {
     let mut schema = tool.parameters.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| "object".into());
@@ -51,7 +51,7 @@ pub(super) fn parameters(tool: &OfferedTool) -> Value {
     schema.into()
 }
 
-/// Gives the calls of one request ids that are unlike each other.
+/// Generates unique call ids for one request.
 #[derive(Debug)]
 pub(super) struct CallIds {
     provider: Provider,
@@ -63,10 +63,10 @@ impl CallIds {
         Self { provider, used: HashSet::new() }
     }
 
-    /// The id of the next call: its own where that can be.
+    /// Id of the next call: its own id if it is valid and unused.
     pub(super) fn next(&mut self, own: &str) -> String {
         let wire = match self.provider {
-            // Nine letters or digits, no more and no fewer.
+            // Mistral requires exactly nine letters or digits.
             Provider::Mistral if own.len() == 9 && own.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
                 own.to_owned()
             }
@@ -97,7 +97,7 @@ fn simplified(name: &str) -> String {
     name.chars().map(simple).take(MAX_NAME).collect()
 }
 
-/// The name, with a number behind it if it is taken.
+/// The name, with a number appended if it is taken.
 fn unused(name: &str, max: usize, taken: impl Fn(&str) -> bool) -> String {
     let numbered = |number: usize| {
         let suffix = format!("_{number}");
@@ -124,26 +124,26 @@ mod tests {
     }
 
     #[test]
-    fn names_go_out_simple_and_come_back_as_they_are() {
+    fn tool_names_are_simplified_and_mapped_back() {
         let long = "x".repeat(100);
         let declared = ["files.read", "files_read", "files-read", &long, "a.b.c"];
         let names = ToolNames::new(&tools(&declared));
         let mut seen = HashSet::new();
         for name in declared {
-            let ours = ToolName::parse(name).unwrap();
-            let wire = names.theirs(&ours);
+            let local_name = ToolName::parse(name).unwrap();
+            let wire = names.wire_name(&local_name);
             assert!(plain(&wire, 64), "{wire}");
             assert!(seen.insert(wire.clone()));
-            assert_eq!(names.ours(&wire), Some(ours));
+            assert_eq!(names.local_name(&wire), Some(local_name));
         }
-        assert_eq!(names.theirs(&ToolName::parse("files_read").unwrap()), "files_read");
-        assert_eq!(names.theirs(&ToolName::parse("files.read").unwrap()), "files_read_2");
-        assert_eq!(names.ours("made up!").unwrap().as_str(), "made_up_");
-        assert_eq!(names.ours(""), None);
+        assert_eq!(names.wire_name(&ToolName::parse("files_read").unwrap()), "files_read");
+        assert_eq!(names.wire_name(&ToolName::parse("files.read").unwrap()), "files_read_2");
+        assert_eq!(names.local_name("made up!").unwrap().as_str(), "made_up_");
+        assert_eq!(names.local_name(""), None);
     }
 
     #[test]
-    fn ids_stay_where_they_can_and_are_never_doubled() {
+    fn valid_call_ids_are_kept_and_all_are_unique() {
         let mut ids = CallIds::new(Provider::OpenAi);
         assert_eq!(
             ["call_1", "call_1", "调用 1", "call_1", ""].map(|id| ids.next(id)),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_outright_that_it_takes_an_object() {
+    fn parameter_schema_always_has_type_object() {
         let said = |schema: Value| {
             let (name, description) = (ToolName::parse("a").unwrap(), String::new());
             parameters(&OfferedTool { name, description, parameters: schema })

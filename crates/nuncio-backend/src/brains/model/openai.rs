@@ -1,7 +1,7 @@
-//! The OpenAI chat completions interface, as OpenAI and those who copy it speak it.
+//! OpenAI chat completions API and its dialects.
 //!
-//! <https://platform.openai.com/docs/api-reference/chat>; Gemini's, Ollama's, DeepSeek's and Mistral's
-//! own pages say where they differ.
+//! <https://platform.openai.com/docs/api-reference/chat>; the documentation of Gemini, Ollama, DeepSeek and Mistral
+//! describes their differences.
 
 use nuncio_core::agent::Provider;
 use nuncio_core::message::Extra;
@@ -10,37 +10,42 @@ use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{Calls, Fragment};
-use super::conversation::{Answer, Conversation, Part, ToolResult, Turn};
+use super::calls::{CallAssembler, Fragment};
+use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn, ToolResult};
 use super::names::{ToolNames, parameters};
-use super::reading::{Ask, Finish, Heard, Reading, Stumble, say_error};
+use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
 
-/// What Gemini wants back with a call: the signature of the thought that led to it.
+/// Gemini's field with the thought signature, to be sent back with the call.
 const EXTRA_CONTENT: &str = "extra_content";
 
-/// The body of the request.
-pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[OfferedTool], names: &ToolNames) -> Value {
+/// Builds the request body.
+pub(super) fn request(
+    ask: &RequestParameters<'_>,
+    conversation: &ModelConversation,
+    tools: &[OfferedTool],
+    names: &ToolNames,
+) -> Value {
     let mut body = json!({
         "model": ask.model,
         "messages": messages(ask.provider, conversation),
         "stream": true,
     });
     if ask.provider != Provider::Mistral {
-        // Mistral counts anyway, and takes no key it does not know.
+        // Mistral always reports usage and refuses unknown keys.
         body["stream_options"] = json!({"include_usage": true});
     }
     if let Some(temperature) = ask.temperature {
         body["temperature"] = json!(temperature);
     }
     if let Some(max_tokens) = ask.max_tokens {
-        // OpenAI's newer models refuse the old name, the servers of others do not know the new one.
+        // Newer OpenAI models refuse `max_tokens`; other servers do not know `max_completion_tokens`.
         let key = if ask.provider == Provider::OpenAi && ask.at_home { "max_completion_tokens" } else { "max_tokens" };
         body[key] = json!(max_tokens);
     }
     if !tools.is_empty() {
         let tool = |tool: &OfferedTool| {
             json!({"type": "function", "function": {
-                "name": names.theirs(&tool.name),
+                "name": names.wire_name(&tool.name),
                 "description": tool.description,
                 "parameters": parameters(tool),
             }})
@@ -50,29 +55,29 @@ pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[Offer
     body
 }
 
-fn messages(provider: Provider, conversation: &Conversation) -> Vec<Value> {
+fn messages(provider: Provider, conversation: &ModelConversation) -> Vec<Value> {
     let mut messages = Vec::new();
     if !conversation.system.is_empty() {
         messages.push(json!({"role": "system", "content": conversation.system}));
     }
     for turn in &conversation.turns {
         match turn {
-            Turn::User(parts) => messages.push(json!({"role": "user", "content": content(parts)})),
-            Turn::Answer(answer) => messages.push(self::answer(provider, answer)),
-            Turn::Results(results) => messages.extend(self::results(results)),
+            ModelTurn::User(parts) => messages.push(json!({"role": "user", "content": content(parts)})),
+            ModelTurn::AssistantMessage(answer) => messages.push(self::answer(provider, answer)),
+            ModelTurn::Results(results) => messages.extend(self::results(results)),
         }
     }
     messages
 }
 
-fn answer(provider: Provider, answer: &Answer) -> Value {
+fn answer(provider: Provider, answer: &AssistantMessage) -> Value {
     let text = if answer.text.trim().is_empty() { Value::Null } else { Value::from(answer.text.as_str()) };
     let mut message = json!({"role": "assistant", "content": text});
     if answer.calls.is_empty() {
         return message;
     }
     if provider == Provider::DeepSeek {
-        // It wants the thinking that led to a call back, even if there was none.
+        // DeepSeek requires the reasoning of a message with calls, even if it is empty.
         message["reasoning_content"] =
             answer.thoughts.iter().map(|thought| thought.text.as_str()).collect::<String>().into();
     }
@@ -91,7 +96,7 @@ fn answer(provider: Provider, answer: &Answer) -> Value {
     message
 }
 
-/// A tool's message is text alone: pictures follow from the user, when all results are in.
+/// Tool messages contain only text; images follow in a user message after all results.
 fn results(results: &[ToolResult]) -> Vec<Value> {
     let mut messages = Vec::new();
     let mut pictures = Vec::new();
@@ -99,8 +104,8 @@ fn results(results: &[ToolResult]) -> Vec<Value> {
         let mut text = String::new();
         for part in &result.parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Image(url) => pictures.push(image(url)),
+                MessagePart::Text(part) => text.push_str(part),
+                MessagePart::Image(url) => pictures.push(image(url)),
             }
         }
         messages.push(json!({"role": "tool", "tool_call_id": result.id, "content": text}));
@@ -112,13 +117,13 @@ fn results(results: &[ToolResult]) -> Vec<Value> {
     messages
 }
 
-fn content(parts: &[Part]) -> Value {
-    if let [Part::Text(text)] = parts {
+fn content(parts: &[MessagePart]) -> Value {
+    if let [MessagePart::Text(text)] = parts {
         return Value::from(text.as_str());
     }
-    let part = |part: &Part| match part {
-        Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::Image(url) => image(url),
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text(text) => json!({"type": "text", "text": text}),
+        MessagePart::Image(url) => image(url),
     };
     parts.iter().map(part).collect()
 }
@@ -127,10 +132,10 @@ fn image(url: &str) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-/// An answer as it arrives.
+/// Parser of a streamed answer.
 #[derive(Debug, Default)]
-pub(super) struct OpenAiReading {
-    calls: Calls,
+pub(super) struct OpenAiParser {
+    calls: CallAssembler,
     stop: Option<StopReason>,
     refused: bool,
     usage: Option<Usage>,
@@ -140,7 +145,7 @@ pub(super) struct OpenAiReading {
 #[derive(Deserialize)]
 struct Chunk {
     choices: Option<Vec<Choice>>,
-    usage: Option<Count>,
+    usage: Option<UsageCount>,
     error: Option<Value>,
 }
 
@@ -153,7 +158,7 @@ struct Choice {
 
 #[derive(Deserialize)]
 struct Delta {
-    /// A text; from Mistral also a list of pieces.
+    /// Text, or from Mistral a list of parts.
     content: Option<Value>,
     reasoning_content: Option<Value>,
     reasoning: Option<Value>,
@@ -172,36 +177,36 @@ struct CallDelta {
 #[derive(Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    /// A piece of text; from some servers the object itself.
+    /// Part of the JSON text, or from some servers the object itself.
     arguments: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Count {
+struct UsageCount {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
 }
 
-impl Reading for OpenAiReading {
-    fn event(&mut self, data: &str, heard: &mut Vec<Heard>) -> Result<(), Stumble> {
+impl AnswerParser for OpenAiParser {
+    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
         if data.trim() == "[DONE]" {
             self.done = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|_| Stumble::unreadable(data))?;
+        let chunk: Chunk = serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(Stumble::Said(say_error(&error)));
+            return Err(StreamError::Said(error_message(&error)));
         }
         if let Some(count) = chunk.usage {
             let of = |count: Option<u64>| count.unwrap_or_default();
             self.usage =
                 Some(Usage { input_tokens: of(count.prompt_tokens), output_tokens: of(count.completion_tokens) });
         }
-        // One answer is asked for.
+        // Only one choice was requested.
         let choices = chunk.choices.unwrap_or_default();
         for choice in choices.into_iter().filter(|choice| choice.index.unwrap_or_default() == 0) {
             if let Some(delta) = choice.delta {
-                self.delta(delta, heard)?;
+                self.delta(delta, deltas)?;
             }
             if let Some(reason) = choice.finish_reason {
                 self.stop = Some(stop(&reason)?);
@@ -214,35 +219,35 @@ impl Reading for OpenAiReading {
         self.done
     }
 
-    fn finish(self: Box<Self>) -> Option<Finish> {
+    fn finish(self: Box<Self>) -> Option<AnswerEnd> {
         let wants_tools = !self.calls.is_empty();
         let stop = match self.stop {
             _ if self.refused => StopReason::Refusal,
             Some(StopReason::EndTurn) if wants_tools => StopReason::ToolUse,
             Some(stop) => stop,
-            // Some say that it is over, and not why.
+            // Some servers end the stream without a finish reason.
             None if self.done && wants_tools => StopReason::ToolUse,
             None => return None,
         };
-        Some(Finish { calls: self.calls.finish(), stop, usage: self.usage })
+        Some(AnswerEnd { calls: self.calls.finish(), stop, usage: self.usage })
     }
 }
 
-impl OpenAiReading {
-    fn delta(&mut self, delta: Delta, heard: &mut Vec<Heard>) -> Result<(), Stumble> {
-        // Servers that give both names give the same under both.
+impl OpenAiParser {
+    fn delta(&mut self, delta: Delta, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
+        // Servers that send both field names send the same text in both.
         let thinking = [delta.reasoning_content, delta.reasoning].into_iter().flatten();
         if let Some(Value::String(thinking)) = thinking.into_iter().find(|thinking| !thinking.is_null()) {
-            heard.push(Heard::Thinking(thinking));
+            deltas.push(AnswerDelta::Thinking(thinking));
         }
         match delta.content {
-            Some(Value::String(text)) => heard.push(Heard::Text(text)),
-            Some(Value::Array(pieces)) => pieces.into_iter().for_each(|piece| hear_piece(piece, heard)),
+            Some(Value::String(text)) => deltas.push(AnswerDelta::Text(text)),
+            Some(Value::Array(pieces)) => pieces.into_iter().for_each(|piece| parse_part(piece, deltas)),
             _ => {}
         }
         if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.is_empty()) {
             self.refused = true;
-            heard.push(Heard::Text(refusal));
+            deltas.push(AnswerDelta::Text(refusal));
         }
         for call in delta.tool_calls.into_iter().flatten() {
             let function = call.function.unwrap_or(FunctionDelta { name: None, arguments: None });
@@ -254,38 +259,38 @@ impl OpenAiReading {
             let extra = call.extra_content.map(|extra| Map::from_iter([(EXTRA_CONTENT.to_owned(), extra)]));
             let extra: Extra = extra.unwrap_or_default();
             let fragment = Fragment { index: call.index, id: call.id, name: function.name, arguments, whole, extra };
-            self.calls.add(fragment).map_err(Stumble::TooMuch)?;
+            self.calls.add(fragment).map_err(StreamError::TooMuch)?;
         }
         Ok(())
     }
 }
 
-/// Mistral's pieces: `{"type":"text","text":…}` and `{"type":"thinking","thinking":[{"text":…}]}`.
-fn hear_piece(mut piece: Value, heard: &mut Vec<Heard>) {
+/// Parses Mistral's parts: `{"type":"text","text":…}` and `{"type":"thinking","thinking":[{"text":…}]}`.
+fn parse_part(mut piece: Value, deltas: &mut Vec<AnswerDelta>) {
     let mut take = |key: &str| piece.get_mut(key).map(Value::take);
     if let Some(Value::String(text)) = take("text") {
-        heard.push(Heard::Text(text));
+        deltas.push(AnswerDelta::Text(text));
     }
     match take("thinking") {
-        Some(Value::String(text)) => heard.push(Heard::Thinking(text)),
+        Some(Value::String(text)) => deltas.push(AnswerDelta::Thinking(text)),
         Some(Value::Array(thoughts)) => {
             let texts = thoughts.into_iter().filter_map(|mut thought| match thought.get_mut("text").map(Value::take) {
-                Some(Value::String(text)) => Some(Heard::Thinking(text)),
+                Some(Value::String(text)) => Some(AnswerDelta::Thinking(text)),
                 _ => None,
             });
-            heard.extend(texts);
+            deltas.extend(texts);
         }
         _ => {}
     }
 }
 
-fn stop(reason: &str) -> Result<StopReason, Stumble> {
+fn stop(reason: &str) -> Result<StopReason, StreamError> {
     match reason {
         "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
         "length" | "model_length" | "max_tokens" => Ok(StopReason::MaxTokens),
         "content_filter" | "refusal" => Ok(StopReason::Refusal),
-        "error" => Err(Stumble::Said("it stopped because of an error of its own".to_owned())),
-        // `stop`, and what this version has not heard of.
+        "error" => Err(StreamError::Said("it stopped because of an error of its own".to_owned())),
+        // `stop` and unknown reasons.
         _ => Ok(StopReason::EndTurn),
     }
 }

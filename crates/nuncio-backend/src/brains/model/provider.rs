@@ -1,4 +1,4 @@
-//! Where providers are, and which interface they speak.
+//! Addresses and API dialects of model providers.
 
 use nuncio_core::agent::{ModelSpec, Provider};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,39 +6,39 @@ use url::Url;
 
 use super::anthropic;
 
-/// How many bytes of history make a token, roughly: true of English, too many for Chinese.
+/// Approximate bytes per token; right for English, too many for Chinese.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// An interface.
+/// API dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interface {
+pub(super) enum ApiDialect {
     OpenAi,
     Anthropic,
 }
 
-pub(super) fn interface(provider: Provider) -> Interface {
+pub(super) fn interface(provider: Provider) -> ApiDialect {
     match provider {
-        Provider::Anthropic => Interface::Anthropic,
-        _ => Interface::OpenAi,
+        Provider::Anthropic => ApiDialect::Anthropic,
+        _ => ApiDialect::OpenAi,
     }
 }
 
-/// Where a request goes.
+/// URL of the completion endpoint.
 pub(super) fn address(spec: &ModelSpec) -> Result<Url, String> {
     let mut url = match &spec.base_url {
         Some(url) => url.clone(),
-        None => Url::parse(home(spec.provider)).map_err(|error| error.to_string())?,
+        None => Url::parse(default_base_url(spec.provider)).map_err(|error| error.to_string())?,
     };
     let endpoint = match interface(spec.provider) {
-        Interface::OpenAi => "chat/completions",
-        Interface::Anthropic => "messages",
+        ApiDialect::OpenAi => "chat/completions",
+        ApiDialect::Anthropic => "messages",
     };
     let path = format!("{}/{endpoint}", url.path().trim_end_matches('/'));
     url.set_path(&path);
     Ok(url)
 }
 
-fn home(provider: Provider) -> &'static str {
+fn default_base_url(provider: Provider) -> &'static str {
     match provider {
         Provider::OpenAi => "https://api.openai.com/v1",
         Provider::Anthropic => "https://api.anthropic.com/v1",
@@ -51,25 +51,25 @@ fn home(provider: Provider) -> &'static str {
     }
 }
 
-/// How many bytes of history it takes.
+/// Size of the history window, in bytes.
 pub(super) fn window(spec: &ModelSpec) -> usize {
     let tokens = spec.window_tokens.unwrap_or(match spec.provider {
-        // What it takes unless it is set up otherwise.
+        // Ollama's default context size.
         Provider::Ollama => 8_000,
         _ => 100_000,
     });
     usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX)
 }
 
-/// The headers of a request.
+/// Headers of a request.
 pub(super) fn headers(provider: Provider, key: Option<&str>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let json = HeaderValue::from_static("application/json");
     headers.insert(reqwest::header::CONTENT_TYPE, json);
     headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let (name, key) = match interface(provider) {
-        Interface::OpenAi => (reqwest::header::AUTHORIZATION, key.map(|key| format!("Bearer {key}"))),
-        Interface::Anthropic => {
+        ApiDialect::OpenAi => (reqwest::header::AUTHORIZATION, key.map(|key| format!("Bearer {key}"))),
+        ApiDialect::Anthropic => {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
             (HeaderName::from_static("x-api-key"), key.map(str::to_owned))
         }

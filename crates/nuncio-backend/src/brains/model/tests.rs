@@ -1,4 +1,4 @@
-//! What is asked and what is heard, without a network.
+//! Parsers and requests without a network.
 
 use nuncio_core::agent::Provider;
 use nuncio_core::sse::{SseDecoder, SseLimits};
@@ -6,51 +6,52 @@ use nuncio_core::turn::{StopReason, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::anthropic::AnthropicReading;
-use super::openai::OpenAiReading;
-use super::reading::{Finish, Heard, Reading, Stumble};
+use super::anthropic::AnthropicParser;
+use super::openai::OpenAiParser;
+use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, StreamError};
 
 mod requests;
 
-/// What came of an answer.
+/// Parsed answer.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Pieces of one kind joined: how they are cut is the network's affair.
-    heard: Vec<Heard>,
-    finish: Option<Finish>,
-    stumble: Option<Stumble>,
+    /// Adjacent parts of one kind are joined, because the network decides how they are split.
+    deltas: Vec<AnswerDelta>,
+    finish: Option<AnswerEnd>,
+    error: Option<StreamError>,
 }
 
-fn hear<'a>(mut reading: Box<dyn Reading>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut decoder = SseDecoder::new(SseLimits::default());
-    let (mut pieces, mut stumble) = (Vec::new(), None);
+    let (mut pieces, mut error) = (Vec::new(), None);
     for chunk in chunks {
         decoder.feed(chunk).unwrap();
         while let Some(event) = decoder.next_event()
-            && stumble.is_none()
+            && error.is_none()
         {
-            stumble = reading.event(&event.data, &mut pieces).err();
+            error = parser.event(&event.data, &mut pieces).err();
         }
     }
-    let mut heard: Vec<Heard> = Vec::new();
+    let mut deltas: Vec<AnswerDelta> = Vec::new();
     for piece in pieces {
-        match (heard.last_mut(), piece) {
-            (Some(Heard::Text(before)), Heard::Text(text)) | (Some(Heard::Thinking(before)), Heard::Thinking(text)) => {
+        match (deltas.last_mut(), piece) {
+            (Some(AnswerDelta::Text(before)), AnswerDelta::Text(text))
+            | (Some(AnswerDelta::Thinking(before)), AnswerDelta::Thinking(text)) => {
                 before.push_str(&text);
             }
-            (_, Heard::Text(text) | Heard::Thinking(text)) if text.is_empty() => {}
-            (_, piece) => heard.push(piece),
+            (_, AnswerDelta::Text(text) | AnswerDelta::Thinking(text)) if text.is_empty() => {}
+            (_, piece) => deltas.push(piece),
         }
     }
-    Outcome { heard, finish: reading.finish(), stumble }
+    Outcome { deltas, finish: parser.finish(), error }
 }
 
-fn openai() -> Box<dyn Reading> {
-    Box::new(OpenAiReading::default())
+fn openai() -> Box<dyn AnswerParser> {
+    Box::new(OpenAiParser::default())
 }
 
-fn anthropic() -> Box<dyn Reading> {
-    Box::new(AnthropicReading::default())
+fn anthropic() -> Box<dyn AnswerParser> {
+    Box::new(AnthropicParser::default())
 }
 
 fn stream(events: &[Value]) -> String {
@@ -66,7 +67,7 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// Thinking, text beyond ASCII, two calls in pieces side by side, one without arguments, a count.
+/// Thinking, non-ASCII text, two interleaved calls, one call without arguments, usage.
 fn openai_stream() -> String {
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
     let mut text = ": hello\n\n".to_owned();
@@ -91,7 +92,7 @@ fn openai_stream() -> String {
     text
 }
 
-/// The same, as Anthropic says it.
+/// The same answer from Anthropic.
 fn anthropic_stream() -> String {
     let events = [
         json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [],
@@ -122,8 +123,8 @@ fn anthropic_stream() -> String {
 }
 
 fn expected(outcome: &Outcome) {
-    let said: Vec<_> = outcome.heard.iter().filter(|piece| !matches!(piece, Heard::Signature(_))).collect();
-    assert_eq!(said, [&Heard::Thinking("Hm, 想想…".into()), &Heard::Text("Grüß Gott 🏨!".into())]);
+    let said: Vec<_> = outcome.deltas.iter().filter(|piece| !matches!(piece, AnswerDelta::Signature(_))).collect();
+    assert_eq!(said, [&AnswerDelta::Thinking("Hm, 想想…".into()), &AnswerDelta::Text("Grüß Gott 🏨!".into())]);
     let finish = outcome.finish.as_ref().unwrap();
     assert_eq!((finish.stop, finish.usage), (StopReason::ToolUse, Some(Usage { input_tokens: 12, output_tokens: 34 })));
     let calls: Vec<_> = finish
@@ -140,29 +141,30 @@ fn expected(outcome: &Outcome) {
 }
 
 #[test]
-fn both_interfaces_say_the_same() {
-    expected(&hear(openai(), [openai_stream().as_bytes()]));
-    let outcome = hear(anthropic(), [anthropic_stream().as_bytes()]);
+fn both_dialects_parse_to_the_same_answer() {
+    expected(&parse_stream(openai(), [openai_stream().as_bytes()]));
+    let outcome = parse_stream(anthropic(), [anthropic_stream().as_bytes()]);
     expected(&outcome);
-    assert_eq!(outcome.heard[1], Heard::Signature("c2ln".into()));
+    assert_eq!(outcome.deltas[1], AnswerDelta::Signature("c2ln".into()));
 }
 
 #[test]
-fn a_stream_may_be_cut_anywhere() {
-    for (reading, text) in [(openai as fn() -> Box<dyn Reading>, openai_stream()), (anthropic, anthropic_stream())] {
+fn stream_split_at_any_byte_parses_the_same() {
+    for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())]
+    {
         let bytes = text.as_bytes();
-        let whole = hear(reading(), [bytes]);
+        let whole = parse_stream(parser(), [bytes]);
         for cut in 0..=bytes.len() {
-            assert_eq!(hear(reading(), [&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
+            assert_eq!(parse_stream(parser(), [&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
         }
-        assert_eq!(hear(reading(), bytes.chunks(1)), whole);
+        assert_eq!(parse_stream(parser(), bytes.chunks(1)), whole);
     }
 }
 
 proptest! {
     #[test]
-    fn any_chunking_is_heard_alike(sizes in prop::collection::vec(1..200_usize, 1..200)) {
-        for (reading, text) in [(openai as fn() -> Box<dyn Reading>, openai_stream()), (anthropic, anthropic_stream())] {
+    fn any_chunking_parses_the_same(sizes in prop::collection::vec(1..200_usize, 1..200)) {
+        for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())] {
             let mut rest = text.as_bytes();
             let mut chunks = Vec::new();
             for size in sizes.iter().cycle() {
@@ -173,27 +175,27 @@ proptest! {
                 chunks.push(chunk);
                 rest = after;
             }
-            prop_assert_eq!(hear(reading(), chunks), hear(reading(), [text.as_bytes()]));
+            prop_assert_eq!(parse_stream(parser(), chunks), parse_stream(parser(), [text.as_bytes()]));
         }
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
-    /// Whatever a server sends, the worst that comes of it is a complaint.
+    /// Arbitrary events cause at most an error.
     #[test]
-    fn nothing_a_server_sends_is_too_much(events in prop::collection::vec("\\PC{0,60}|\\{\"choices\":\\[\\{\"delta\":\\PC{0,40}|\\{\"type\":\"\\PC{0,20}\".*\\}", 0..20)) {
-        for mut reading in [openai(), anthropic()] {
+    fn arbitrary_events_do_not_panic(events in prop::collection::vec("\\PC{0,60}|\\{\"choices\":\\[\\{\"delta\":\\PC{0,40}|\\{\"type\":\"\\PC{0,20}\".*\\}", 0..20)) {
+        for mut parser in [openai(), anthropic()] {
             for event in &events {
-                let _ = reading.event(event, &mut Vec::new());
+                let _ = parser.event(event, &mut Vec::new());
             }
-            reading.finish();
+            parser.finish();
         }
     }
 }
 
 #[test]
-fn why_it_stopped_is_told_in_our_words() {
+fn finish_reasons_map_to_stop_reasons() {
     for (reason, stop) in [
         ("stop", StopReason::EndTurn),
         ("eos", StopReason::EndTurn),
@@ -203,7 +205,7 @@ fn why_it_stopped_is_told_in_our_words() {
         ("function_call", StopReason::ToolUse),
         ("content_filter", StopReason::Refusal),
     ] {
-        let outcome = hear(openai(), [stream(&[finish(reason)]).as_bytes()]);
+        let outcome = parse_stream(openai(), [stream(&[finish(reason)]).as_bytes()]);
         assert_eq!(outcome.finish.unwrap().stop, stop, "{reason}");
     }
     for (reason, stop) in [
@@ -216,23 +218,23 @@ fn why_it_stopped_is_told_in_our_words() {
         ("refusal", StopReason::Refusal),
     ] {
         let event = json!({"type": "message_delta", "delta": {"stop_reason": reason}});
-        assert_eq!(hear(anthropic(), [stream(&[event]).as_bytes()]).finish.unwrap().stop, stop, "{reason}");
+        assert_eq!(parse_stream(anthropic(), [stream(&[event]).as_bytes()]).finish.unwrap().stop, stop, "{reason}");
     }
 }
 
 #[test]
-fn an_answer_that_does_not_say_it_is_finished_is_not() {
+fn answer_without_finish_reason_is_incomplete() {
     let cut = stream(&[delta(json!({"content": "half an"}))]);
-    assert_eq!(hear(openai(), [cut.as_bytes()]).finish, None);
+    assert_eq!(parse_stream(openai(), [cut.as_bytes()]).finish, None);
     let silent = format!("{cut}data: [DONE]\n\n");
-    assert_eq!(hear(openai(), [silent.as_bytes()]).finish, None);
+    assert_eq!(parse_stream(openai(), [silent.as_bytes()]).finish, None);
     let begun = json!({"type": "message_start", "message": {}});
-    assert_eq!(hear(anthropic(), [stream(&[begun, json!({"type": "message_stop"})]).as_bytes()]).finish, None);
+    assert_eq!(parse_stream(anthropic(), [stream(&[begun, json!({"type": "message_stop"})]).as_bytes()]).finish, None);
 }
 
 #[test]
-fn the_ways_of_other_servers_are_understood() {
-    // Mistral's lists, OpenRouter's name for thinking beside the other, a refusal, a second choice.
+fn dialects_of_other_providers_are_parsed() {
+    // Mistral's lists, OpenRouter's second field for reasoning, a refusal, a second choice.
     let pieces =
         json!([{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}, {"type": "text", "text": "b"}]);
     let events = [
@@ -245,37 +247,38 @@ fn the_ways_of_other_servers_are_understood() {
         json!({"object": "something else"}),
         finish("stop"),
     ];
-    let outcome = hear(openai(), [stream(&events).as_bytes()]);
-    let (thinking, text) = (|text: &str| Heard::Thinking(text.into()), |text: &str| Heard::Text(text.into()));
-    assert_eq!(outcome.heard, [thinking("a"), text("b"), thinking("cd"), text("No.")]);
-    assert_eq!((outcome.finish.unwrap().stop, outcome.stumble), (StopReason::Refusal, None));
+    let outcome = parse_stream(openai(), [stream(&events).as_bytes()]);
+    let (thinking, text) =
+        (|text: &str| AnswerDelta::Thinking(text.into()), |text: &str| AnswerDelta::Text(text.into()));
+    assert_eq!(outcome.deltas, [thinking("a"), text("b"), thinking("cd"), text("No.")]);
+    assert_eq!((outcome.finish.unwrap().stop, outcome.error), (StopReason::Refusal, None));
 
-    // Arguments as an object, and what Gemini wants back.
+    // Arguments as an object, and Gemini's extra content.
     let signed = json!({"google": {"thought_signature": "s"}});
     let call =
         json!({"index": 0, "id": "x", "extra_content": signed, "function": {"name": "f", "arguments": {"a": 1}}});
     let events = [delta(json!({"tool_calls": [call]})), finish("stop")];
-    let finish = hear(openai(), [stream(&events).as_bytes()]).finish.unwrap();
+    let finish = parse_stream(openai(), [stream(&events).as_bytes()]).finish.unwrap();
     assert_eq!(finish.stop, StopReason::ToolUse);
     assert_eq!(Value::Object(finish.calls[0].input.clone().unwrap()), json!({"a": 1}));
     assert_eq!(finish.calls[0].extra["extra_content"], signed);
 }
 
 #[test]
-fn errors_in_the_stream_are_repeated_and_what_is_no_event_is_shown() {
+fn stream_errors_and_malformed_events_are_reported() {
     let error = json!({"error": {"message": "out of memory", "type": "server_error"}});
-    let outcome = hear(openai(), [stream(&[delta(json!({"content": "a"})), error]).as_bytes()]);
-    assert_eq!(outcome.stumble, Some(Stumble::Said("server_error: out of memory".into())));
-    assert_eq!(outcome.heard, [Heard::Text("a".into())]);
+    let outcome = parse_stream(openai(), [stream(&[delta(json!({"content": "a"})), error]).as_bytes()]);
+    assert_eq!(outcome.error, Some(StreamError::Said("server_error: out of memory".into())));
+    assert_eq!(outcome.deltas, [AnswerDelta::Text("a".into())]);
     let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-    let outcome = hear(anthropic(), [stream(&[error]).as_bytes()]);
-    assert_eq!(outcome.stumble, Some(Stumble::Said("overloaded_error: Overloaded".into())));
-    for reading in [openai(), anthropic()] {
-        let outcome = hear(reading, [&b"data: {\"choices\": 7, \"type\": 8}\n\n"[..]]);
-        assert_eq!(outcome.stumble, Some(Stumble::Unreadable("{\"choices\": 7, \"type\": 8}".into())));
+    let outcome = parse_stream(anthropic(), [stream(&[error]).as_bytes()]);
+    assert_eq!(outcome.error, Some(StreamError::Said("overloaded_error: Overloaded".into())));
+    for parser in [openai(), anthropic()] {
+        let outcome = parse_stream(parser, [&b"data: {\"choices\": 7, \"type\": 8}\n\n"[..]]);
+        assert_eq!(outcome.error, Some(StreamError::Unreadable("{\"choices\": 7, \"type\": 8}".into())));
     }
-    let outcome = hear(openai(), [stream(&[finish("error")]).as_bytes()]);
-    assert!(matches!(outcome.stumble, Some(Stumble::Said(_))));
+    let outcome = parse_stream(openai(), [stream(&[finish("error")]).as_bytes()]);
+    assert!(matches!(outcome.error, Some(StreamError::Said(_))));
 }
 
 #[test]

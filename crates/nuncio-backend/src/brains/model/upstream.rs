@@ -1,5 +1,5 @@
-//! The request to a model's server: tried again while nothing has come of it, and listened to until
-//! it ends, breaks off or falls silent.
+//! Sends the request to a model's server with retries before the answer begins, and reads the event stream with
+//! timeouts.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use super::reading::{say_error, short};
+use super::parser::{error_message, short};
 use crate::fetch::cause;
 use crate::runners::secrets::Secrets;
 
-/// How often a request is sent.
+/// Number of attempts.
 const TRIES: u32 = 3;
-/// How long is waited before the second; twice as long before the third.
+/// Delay before the second attempt; doubled before the third.
 const BACK_OFF: Duration = Duration::from_secs(1);
-/// Who asks to wait longer than this is not waited for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a server may take to begin its answer: a local one may have to load the model first.
-const TO_BEGIN: Duration = Duration::from_secs(300);
-/// How long a server may say nothing in the middle of an answer.
-const TO_GO_ON: Duration = Duration::from_secs(120);
-/// How much of an answer that is an error is read.
+/// A server that asks for a longer delay is not retried.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Time limit until the answer begins; a local server may have to load the model first.
+const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time limit between two chunks of an answer.
+const NEXT_CHUNK_TIMEOUT: Duration = Duration::from_secs(120);
+/// Bytes read of an error response.
 const MAX_ERROR: usize = 64 * 1024;
-/// How much one event may hold. A model's are small.
+/// Size limits of an event.
 const LIMITS: SseLimits = SseLimits { line: 4 * 1024 * 1024, event: 4 * 1024 * 1024 };
 
-/// A request, ready to be sent.
+/// Request that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) url: Url,
@@ -39,7 +39,7 @@ pub(super) struct Request {
     pub(super) body: Bytes,
 }
 
-/// The server, and what may not be repeated of what it says.
+/// Model server, with the secrets to remove from its messages.
 #[derive(Debug)]
 pub(super) struct Upstream<'a> {
     pub(super) provider: Provider,
@@ -49,9 +49,9 @@ pub(super) struct Upstream<'a> {
 }
 
 impl Upstream<'_> {
-    /// Sends a request until it is answered. Too many requests, a fault of the server's and no
-    /// connection at all are worth another try; nothing has been said to anyone yet.
-    pub(super) async fn open<'a>(&'a self, request: &Request) -> Result<Answer<'a>, String> {
+    /// Sends a request, with retries after 429, server errors and connection failures. No output has been produced
+    /// before that, so a retry is safe.
+    pub(super) async fn open<'a>(&'a self, request: &Request) -> Result<AnswerStream<'a>, String> {
         let host = request.url.host_str().unwrap_or_default();
         let who = format!("{} ({host})", self.provider.as_str());
         let mut tried = 0;
@@ -59,43 +59,43 @@ impl Upstream<'_> {
             tried += 1;
             let (why, asked_to_wait) = match self.send(request).await {
                 Ok(response) => match self.refusal(response).await {
-                    Ok(response) => return Ok(Answer::new(self, who, response)),
-                    Err(Refusal { why, again: Some(wait) }) => (why, wait),
-                    Err(Refusal { why, again: None }) => return Err(self.about(&who, &why)),
+                    Ok(response) => return Ok(AnswerStream::new(self, who, response)),
+                    Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
+                    Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
                 },
-                Err(Refusal { why, again: Some(wait) }) => (why, wait),
-                Err(Refusal { why, again: None }) => return Err(self.about(&who, &why)),
+                Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
+                Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
             };
             if tried == TRIES {
                 return Err(self.about(&who, &format!("{why} (tried {TRIES} times)")));
             }
             let wait = asked_to_wait.unwrap_or(BACK_OFF * 2_u32.pow(tried - 1));
-            if wait > LONGEST_WAIT {
+            if wait > MAX_RETRY_AFTER {
                 let later = format!("{why} (it asks to come again in {} seconds)", wait.as_secs());
                 return Err(self.about(&who, &later));
             }
-            tracing::debug!(who, why = self.secrets.redact(&why), ?wait, "a model is asked again");
+            tracing::debug!(who, why = self.secrets.redact(&why), ?wait, "retrying a request to a model");
             self.clock.sleep_until(self.clock.now().after(wait)).await;
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Response, Refusal> {
+    async fn send(&self, request: &Request) -> Result<Response, FailedAttempt> {
         let post = self.http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone());
         let sent = tokio::select! {
             sent = post.send() => sent,
-            () = self.clock.sleep_until(self.clock.now().after(TO_BEGIN)) => {
-                let why = format!("did not answer within {} seconds", TO_BEGIN.as_secs());
-                return Err(Refusal { why, again: None });
+            () = self.clock.sleep_until(self.clock.now().after(FIRST_CHUNK_TIMEOUT)) => {
+                let why = format!("did not answer within {} seconds", FIRST_CHUNK_TIMEOUT.as_secs());
+                return Err(FailedAttempt { why, again: None });
             }
         };
-        sent.map_err(|error| Refusal {
+        sent.map_err(|error| FailedAttempt {
             why: format!("cannot be reached: {}", cause(&error)),
             again: error.is_connect().then_some(None),
         })
     }
 
-    /// The answer, if it is one to listen to.
-    async fn refusal(&self, response: Response) -> Result<Response, Refusal> {
+    /// Returns the response if it is an event stream.
+    async fn refusal(&self, response: Response) -> Result<Response, FailedAttempt> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if status.is_success() && !kind.starts_with("application/json") {
@@ -110,10 +110,10 @@ impl Upstream<'_> {
         } else {
             format!("answered with status {status}{said}")
         };
-        Err(Refusal { why, again })
+        Err(FailedAttempt { why, again })
     }
 
-    /// How long the server asks to wait: seconds or a date, RFC 9110, section 10.2.3.
+    /// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date.
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
         let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         if let Ok(seconds) = text.parse::<u64>() {
@@ -124,7 +124,7 @@ impl Upstream<'_> {
         Some(Duration::from_millis(u64::try_from(date.as_millisecond() - now).unwrap_or_default()))
     }
 
-    /// What an answer says that is no stream.
+    /// Reads the message of an error response.
     async fn read_error(&self, mut response: Response) -> String {
         let mut body = Vec::new();
         let read = async {
@@ -137,44 +137,44 @@ impl Upstream<'_> {
         };
         tokio::select! {
             () = read => {}
-            () = self.clock.sleep_until(self.clock.now().after(TO_GO_ON)) => {}
+            () = self.clock.sleep_until(self.clock.now().after(NEXT_CHUNK_TIMEOUT)) => {}
         }
         match serde_json::from_slice::<Value>(&body) {
-            Ok(body) => say_error(&body),
+            Ok(body) => error_message(&body),
             Err(_) => short(&String::from_utf8_lossy(&body)),
         }
     }
 
-    /// A sentence about the server, without secrets in it.
+    /// Message about the server without secrets.
     fn about(&self, who: &str, what: &str) -> String {
         self.secrets.redact(&format!("{who} {what}"))
     }
 }
 
-/// Why there is no answer to listen to.
-struct Refusal {
+/// Failed attempt.
+struct FailedAttempt {
     why: String,
-    /// Whether to try again, and when, if the server says.
+    /// Whether to retry, and the delay that the server asked for.
     again: Option<Option<Duration>>,
 }
 
-/// An answer being listened to. Dropping it ends the request.
-pub(super) struct Answer<'a> {
+/// Answer being read. Dropping it ends the request.
+pub(super) struct AnswerStream<'a> {
     upstream: &'a Upstream<'a>,
     who: String,
     response: Response,
-    /// None when the answer has ended.
+    /// `None` after the end of the answer.
     decoder: Option<SseDecoder>,
-    /// Why nothing more is read.
+    /// Reason why reading stopped.
     fault: Option<SseTooLarge>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnswerStream<'a> {
     fn new(upstream: &'a Upstream<'a>, who: String, response: Response) -> Self {
         Self { upstream, who, response, decoder: Some(SseDecoder::new(LIMITS)), fault: None }
     }
 
-    /// The data of the next event; none when the answer has ended.
+    /// Data of the next event; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, String> {
         loop {
             let Some(decoder) = &mut self.decoder else { return Ok(None) };
@@ -185,7 +185,7 @@ impl<'a> Answer<'a> {
                 return Err(self.broke_off(&fault.to_string()));
             }
             match self.chunk().await? {
-                // What came whole before a fault is still heard.
+                // Complete events before an error are still returned.
                 Some(chunk) => self.fault = self.decoder.as_mut().and_then(|decoder| decoder.feed(&chunk).err()),
                 // The last event may lack its blank line.
                 None => return Ok(self.decoder.take().and_then(SseDecoder::finish).map(|event| event.data)),
@@ -197,19 +197,19 @@ impl<'a> Answer<'a> {
         let clock = self.upstream.clock;
         let chunk = tokio::select! {
             chunk = self.response.chunk() => chunk,
-            () = clock.sleep_until(clock.now().after(TO_GO_ON)) => {
-                return Err(self.broke_off(&format!("nothing came for {} seconds", TO_GO_ON.as_secs())));
+            () = clock.sleep_until(clock.now().after(NEXT_CHUNK_TIMEOUT)) => {
+                return Err(self.broke_off(&format!("nothing came for {} seconds", NEXT_CHUNK_TIMEOUT.as_secs())));
             }
         };
         chunk.map_err(|error| self.broke_off(&cause(&error)))
     }
 
-    /// A sentence about an answer that did not come to its end.
+    /// Message about an incomplete answer.
     pub(super) fn broke_off(&self, why: &str) -> String {
         self.upstream.about(&self.who, &format!("broke off its answer: {why}"))
     }
 
-    /// A sentence about an answer that cannot be used.
+    /// Message about an unusable answer.
     pub(super) fn unusable(&self, why: &str) -> String {
         self.upstream.about(&self.who, &format!("answered with {why}"))
     }

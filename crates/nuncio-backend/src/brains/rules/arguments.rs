@@ -1,31 +1,31 @@
-//! From what was said to what a tool takes.
+//! Converts slot values to tool arguments.
 
 use serde_json::{Map, Value};
 
-use super::fill::Values;
-use super::lexicon::{Form, Gap, Wish};
+use super::compiled::{CompiledIntent, CompiledSlot, SlotMatcher};
+use super::fill::SlotValues;
 
-/// The tool's arguments: the slots it has a parameter for, in the types its schema asks for. A value
-/// that cannot be of the type stays text, for the schema to refuse in its own words.
-pub(super) fn arguments(wish: &Wish, known: &Values, schema: &Value) -> Map<String, Value> {
+/// Arguments of the tool: slots with a parameter of the same name, converted to the type in the schema. A value that
+/// does not fit stays a string, so that the schema check reports it.
+pub(super) fn arguments(intent: &CompiledIntent, known: &SlotValues, schema: &Value) -> Map<String, Value> {
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     let mut arguments = Map::new();
-    for gap in &wish.slots {
-        let Some(value) = known.get(gap.name()) else { continue };
-        let parameter = schema.get("properties").and_then(|properties| properties.get(gap.name()));
+    for slot in &intent.slots {
+        let Some(value) = known.get(slot.name()) else { continue };
+        let parameter = schema.get("properties").and_then(|properties| properties.get(slot.name()));
         if parameter.is_none() && is_closed {
             continue;
         }
-        arguments.insert(gap.name().to_owned(), typed(gap, value, parameter));
+        arguments.insert(slot.name().to_owned(), typed(slot, value, parameter));
     }
     arguments
 }
 
-fn typed(gap: &Gap, text: &str, parameter: Option<&Value>) -> Value {
+fn typed(slot: &CompiledSlot, text: &str, parameter: Option<&Value>) -> Value {
     let types: Vec<&str> = match parameter.and_then(|parameter| parameter.get("type")) {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-        _ if matches!(gap.form, Form::Integer) => vec!["integer"],
+        _ if matches!(slot.matcher, SlotMatcher::Integer) => vec!["integer"],
         _ => vec!["string"],
     };
     let converted = types.iter().find_map(|name| match *name {

@@ -1,4 +1,4 @@
-//! Dates and lengths of stay in a message, in English and Chinese.
+//! Finds dates and lengths of stay in English and Chinese messages.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,19 +8,19 @@ use jiff::civil::Date;
 use regex::{Captures, Regex};
 
 use super::language::Language;
-use super::reading::{overlap, stands_alone};
+use super::normalize::{overlap, stands_alone};
 
-/// Something in a message that is or looks like a date.
+/// Date, or text in the form of a date.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mention {
+pub(super) struct DateMention {
     pub(super) part: Range<usize>,
-    /// None when there is no such day.
+    /// `None` if the day does not exist.
     pub(super) date: Option<Date>,
 }
 
-/// A number of days, such as `3 nights`.
+/// Number of days, such as `3 nights`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Length {
+pub(super) struct StayLength {
     pub(super) part: Range<usize>,
     pub(super) days: i64,
 }
@@ -40,8 +40,8 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// Ways to write one date, or two of the same month; in each `y` (where given), `m`, `d` and `e`,
-/// the second day. Digits next to digits are told apart by [`stands_alone`].
+/// Patterns for one date, or two dates of one month, with groups `y` (optional), `m`, `d` and `e` (the second day).
+/// [`stands_alone`] excludes parts of longer numbers.
 static WRITTEN: LazyLock<[Regex; 5]> = LazyLock::new(|| {
     let month = "(?P<m>jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec|january|february|march|april|august|september|october|november|december)";
     let day = |name: &str| format!("(?P<{name}>[0-9]{{1,2}})(?:st|nd|rd|th)?");
@@ -70,35 +70,34 @@ fn fixed(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is fixed and tested")
 }
 
-/// The dates of a text in order. A date without a year is the next such day from `today`, or from
-/// the date before it.
-pub(super) fn find(text: &str, today: Date) -> Vec<Mention> {
-    let mut found: Vec<(Range<usize>, Form<'_>)> = Vec::new();
+/// Dates of a text in order. A date without a year is the next such day from `today`, or from the preceding date.
+pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
+    let mut found: Vec<(Range<usize>, DateForm<'_>)> = Vec::new();
     for pattern in WRITTEN.iter() {
         found.extend(pattern.captures_iter(text).filter_map(|groups| {
             let part = groups.get(0)?.range();
-            stands_alone(text, &part).then_some((part, Form::Written(groups)))
+            stands_alone(text, &part).then_some((part, DateForm::Written(groups)))
         }));
     }
-    found.extend(RELATIVE.find_iter(text).map(|word| (word.range(), Form::Relative(word.as_str()))));
-    // Of two that overlap, the one that begins first or says more is meant.
+    found.extend(RELATIVE.find_iter(text).map(|word| (word.range(), DateForm::Relative(word.as_str()))));
+    // Of overlapping matches the first or the longer one counts.
     found.sort_by_key(|(part, _)| (part.start, std::cmp::Reverse(part.end)));
 
-    let mut mentions: Vec<Mention> = Vec::new();
+    let mut mentions: Vec<DateMention> = Vec::new();
     let mut end = 0;
     for (part, form) in found {
-        if part.start < end || glued(text, &part) {
+        if part.start < end || is_part_of_id(text, &part) {
             continue;
         }
         end = part.end;
         let since = mentions.iter().rev().find_map(|mention| mention.date).unwrap_or(today);
-        mentions.extend(form.dates(today, since).into_iter().map(|date| Mention { part: part.clone(), date }));
+        mentions.extend(form.dates(today, since).into_iter().map(|date| DateMention { part: part.clone(), date }));
     }
     mentions
 }
 
-/// The length of stay that a text gives, if it gives one that is no piece of a date.
-pub(super) fn length(text: &str, dates: &[Mention]) -> Option<Length> {
+/// Length of stay in a text, unless it is part of a date.
+pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
     let mut found = LENGTH.captures_iter(text).filter_map(|groups| {
         let part = groups.get(0)?.range();
         let apart = stands_alone(text, &part) && !dates.iter().any(|date| overlap(&date.part, &part));
@@ -109,19 +108,19 @@ pub(super) fn length(text: &str, dates: &[Mention]) -> Option<Length> {
         };
         let unit = groups.name("unit")?.as_str().to_lowercase();
         let weeks = unit.starts_with("week") || unit.ends_with("星期") || unit == "周";
-        apart.then_some(Length { part, days: if weeks { count.checked_mul(7)? } else { count } })
+        apart.then_some(StayLength { part, days: if weeks { count.checked_mul(7)? } else { count } })
     });
     let first = found.next();
     if found.next().is_some() { None } else { first }
 }
 
-/// The day so many days later.
+/// Adds days to a date.
 pub(super) fn later(date: Date, days: i64) -> Option<Date> {
     date.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
-/// A date in words.
-pub(super) fn spoken(date: Date, language: Language) -> String {
+/// Formats a date for people.
+pub(super) fn format_date(date: Date, language: Language) -> String {
     match language {
         Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
         Language::English => {
@@ -133,18 +132,18 @@ pub(super) fn spoken(date: Date, language: Language) -> String {
     }
 }
 
-/// Whether the part goes on as an id or a longer number does: `R-2026-12-24`.
-fn glued(text: &str, part: &Range<usize>) -> bool {
+/// Whether the part continues as an id or a longer number: `R-2026-12-24`.
+fn is_part_of_id(text: &str, part: &Range<usize>) -> bool {
     let mut before = text[..part.start].chars().rev();
     matches!((before.next(), before.next()), (Some('-' | '/' | '.'), Some(sign)) if sign.is_ascii_alphanumeric())
 }
 
-enum Form<'t> {
+enum DateForm<'t> {
     Written(Captures<'t>),
     Relative(&'t str),
 }
 
-impl Form<'_> {
+impl DateForm<'_> {
     fn dates(&self, today: Date, since: Date) -> Vec<Option<Date>> {
         let groups = match self {
             Self::Relative(word) => return vec![later(today, days_ahead(word))],
@@ -168,7 +167,7 @@ fn resolve(year: Option<i16>, month: i8, day: i8, since: Date) -> Option<Date> {
     if let Some(year) = year {
         return Date::new(year, month, day).ok();
     }
-    // 29 February may be up to eight years away.
+    // The next 29 February may be eight years away.
     (0..=8).filter_map(|years| Date::new(since.year().checked_add(years)?, month, day).ok()).find(|date| *date >= since)
 }
 

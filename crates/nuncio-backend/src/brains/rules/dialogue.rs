@@ -1,68 +1,68 @@
-//! The conversation, replayed: what is wanted, what is known, what comes next.
+//! Replays the conversation to find the current intent, the known slot values and the next step.
 
 use jiff::civil::Date;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message};
 use serde_json::{Map, Value};
 
-use super::fill::{Search, Values, fill};
+use super::compiled::{CompiledIntent, CompiledRules, CompiledSlot, SlotMatcher};
+use super::fill::{SlotSearch, SlotValues, fill};
 use super::language::Language;
-use super::lexicon::{Form, Gap, Lexicon, Wish};
 use super::matching::best;
-use super::reading::{self, Reading};
+use super::normalize::{self, NormalizedMessage};
 
-/// How many messages back a conversation is remembered.
+/// Number of messages that are replayed.
 const MAX_MESSAGES: usize = 200;
-/// How many bytes of what the user said are remembered.
-const MAX_HEARD: usize = 64 * 1024;
-/// How large a result may be for its ids to be remembered.
+/// Bytes of user text that are replayed.
+const MAX_USER_BYTES: usize = 64 * 1024;
+/// Size limit of a tool result whose ids are remembered.
 const MAX_RESULT: usize = 64 * 1024;
 
-/// Where a conversation stands.
+/// State of a conversation.
 #[derive(Debug)]
 pub(super) struct Dialogue<'a> {
-    lexicon: &'a Lexicon,
+    rules: &'a CompiledRules,
     today: Date,
     pub(super) stage: Stage<'a>,
     pub(super) language: Language,
-    /// What intents were about, whether they came to an end or not.
-    memory: Values,
-    /// What was put aside for another wish, and what was being asked.
-    aside: Option<(&'a Wish, &'a Gap)>,
+    /// Slot values of earlier intents, finished or not.
+    memory: SlotValues,
+    /// Suspended intent and the slot that was being asked for.
+    aside: Option<(&'a CompiledIntent, &'a CompiledSlot)>,
 }
 
-/// What is going on.
+/// Stage of the current intent.
 #[derive(Debug)]
 pub(super) enum Stage<'a> {
-    /// The message meant nothing, or there was none.
+    /// No intent matched, or there was no message.
     Lost,
-    /// The user does not want it after all.
+    /// The user abandoned the intent.
     Dropped,
-    /// Something must be asked.
-    Asking { wish: &'a Wish, known: Values, gap: &'a Gap },
-    /// Everything is known.
-    Ready { wish: &'a Wish, known: Values },
-    /// The tool is called and has not answered.
-    Called { wish: &'a Wish, known: Values, call: &'a CallId },
-    /// The tool has answered.
-    Answered { wish: &'a Wish, known: Values, content: &'a Content },
+    /// A slot value must be asked for.
+    Asking { intent: &'a CompiledIntent, known: SlotValues, slot: &'a CompiledSlot },
+    /// All required slots are known.
+    Ready { intent: &'a CompiledIntent, known: SlotValues },
+    /// The tool was called and has not answered.
+    Called { intent: &'a CompiledIntent, known: SlotValues, call: &'a CallId },
+    /// The tool answered.
+    Answered { intent: &'a CompiledIntent, known: SlotValues, content: &'a Content },
 }
 
 impl<'a> Dialogue<'a> {
-    /// Replays a history. What the agent said does not count, only what it did.
-    pub(super) fn replay(lexicon: &'a Lexicon, history: &'a [Message], today: Date) -> Self {
+    /// Replays a history. The agent's texts are ignored; its tool calls count.
+    pub(super) fn replay(rules: &'a CompiledRules, history: &'a [Message], today: Date) -> Self {
         let mut dialogue = Self {
-            lexicon,
+            rules,
             today,
             stage: Stage::Lost,
             language: Language::English,
-            memory: Values::new(),
+            memory: SlotValues::new(),
             aside: None,
         };
         for message in recent(history) {
             match message {
                 Message::System { .. } => {}
-                Message::User { content, .. } => dialogue.hear(&Reading::of(&content.text())),
+                Message::User { content, .. } => dialogue.apply_message(&NormalizedMessage::of(&content.text())),
                 Message::Assistant { .. } => dialogue.note_call(message),
                 Message::Tool { tool_call_id, content, .. } => dialogue.note_result(tool_call_id, content),
             }
@@ -70,128 +70,144 @@ impl<'a> Dialogue<'a> {
         dialogue
     }
 
-    fn hear(&mut self, reading: &Reading) {
+    fn apply_message(&mut self, reading: &NormalizedMessage) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
-            Stage::Asking { wish, known, gap } => self.hear_reply(wish, known, gap, reading),
-            _ => self.hear_wish(reading),
+            Stage::Asking { intent, known, slot } => self.read_slot_reply(intent, known, slot, reading),
+            _ => self.match_intent(reading),
         };
         if let Stage::Asking { known, .. } | Stage::Ready { known, .. } = &self.stage {
             self.memory.extend(known.clone());
         }
     }
 
-    fn hear_wish(&mut self, reading: &Reading) -> Stage<'a> {
-        self.language = self.language.heard(&reading.text);
-        if let Some((number, _)) = best(self.lexicon, reading) {
-            return self.begin(&self.lexicon.intents[number], reading);
+    fn match_intent(&mut self, reading: &NormalizedMessage) -> Stage<'a> {
+        self.language = self.language.after_message(&reading.text);
+        if let Some((number, _)) = best(self.rules, reading) {
+            return self.begin(&self.rules.intents[number], reading);
         }
-        // Nothing of its own, but perhaps the answer to what was put aside.
-        let Some((wish, gap)) = self.aside.take() else { return Stage::Lost };
-        let mut known = Values::new();
-        fill(&self.search(wish, Some(gap), None), reading, &mut known);
-        if matches!(gap.form, Form::Text) || !known.contains_key(gap.name()) {
+        // The message matches no intent, but it may answer the suspended question.
+        let Some((intent, slot)) = self.aside.take() else { return Stage::Lost };
+        let mut known = SlotValues::new();
+        fill(&self.search(intent, Some(slot), None), reading, &mut known);
+        if matches!(slot.matcher, SlotMatcher::Text) || !known.contains_key(slot.name()) {
             return Stage::Lost;
         }
-        self.begin(wish, reading)
+        self.begin(intent, reading)
     }
 
-    fn begin(&mut self, wish: &'a Wish, reading: &Reading) -> Stage<'a> {
-        self.aside = self.aside.filter(|(aside, _)| aside.intent.name != wish.intent.name);
-        let mut known = Values::new();
-        fill(&self.search(wish, None, Some(&self.memory)), reading, &mut known);
-        settle(wish, known)
+    fn begin(&mut self, intent: &'a CompiledIntent, reading: &NormalizedMessage) -> Stage<'a> {
+        self.aside = self.aside.filter(|(aside, _)| aside.spec.name != intent.spec.name);
+        let mut known = SlotValues::new();
+        fill(&self.search(intent, None, Some(&self.memory)), reading, &mut known);
+        next_stage(intent, known)
     }
 
-    fn hear_reply(&mut self, wish: &'a Wish, mut known: Values, gap: &'a Gap, reading: &Reading) -> Stage<'a> {
+    fn read_slot_reply(
+        &mut self,
+        intent: &'a CompiledIntent,
+        mut known: SlotValues,
+        slot: &'a CompiledSlot,
+        reading: &NormalizedMessage,
+    ) -> Stage<'a> {
         if is_dropped(reading) {
             self.aside = None;
             return Stage::Dropped;
         }
-        let meant = best(self.lexicon, reading);
-        let other = meant.map(|(number, strength)| (&self.lexicon.intents[number], strength));
-        if let (Form::Text, Some((other, strength))) = (&gap.form, other) {
-            // Any text would do as an answer, so only what is clearly something else is not one.
+        let meant = best(self.rules, reading);
+        let other = meant.map(|(number, strength)| (&self.rules.intents[number], strength));
+        if let (SlotMatcher::Text, Some((other, strength))) = (&slot.matcher, other) {
+            // Any text is a valid answer, so only a clear match of another intent counts as a change of subject.
             let is_question = reading.text.ends_with(['?', '\u{FF1F}']);
-            if other.intent.name != wish.intent.name && (strength.is_by_pattern() || is_question) {
-                return self.turn_to(other, (wish, gap), reading);
+            if other.spec.name != intent.spec.name && (strength.is_by_pattern() || is_question) {
+                return self.switch_intent(other, (intent, slot), reading);
             }
         }
-        fill(&self.search(wish, Some(gap), None), reading, &mut known);
+        fill(&self.search(intent, Some(slot), None), reading, &mut known);
         match other {
-            Some((other, _)) if !known.contains_key(gap.name()) => self.turn_to(other, (wish, gap), reading),
-            _ => settle(wish, known),
+            Some((other, _)) if !known.contains_key(slot.name()) => self.switch_intent(other, (intent, slot), reading),
+            _ => next_stage(intent, known),
         }
     }
 
-    /// Turns to another wish, or to the same one said again.
-    fn turn_to(&mut self, other: &'a Wish, from: (&'a Wish, &'a Gap), reading: &Reading) -> Stage<'a> {
-        self.language = self.language.heard(&reading.text);
+    /// Switches to another intent, or restarts the same one.
+    fn switch_intent(
+        &mut self,
+        other: &'a CompiledIntent,
+        from: (&'a CompiledIntent, &'a CompiledSlot),
+        reading: &NormalizedMessage,
+    ) -> Stage<'a> {
+        self.language = self.language.after_message(&reading.text);
         self.aside = Some(from);
         self.begin(other, reading)
     }
 
-    fn search<'s>(&'s self, wish: &'s Wish, asked: Option<&'s Gap>, memory: Option<&'s Values>) -> Search<'s> {
-        Search { lexicon: self.lexicon, wish, asked, memory, today: self.today }
+    fn search<'s>(
+        &'s self,
+        intent: &'s CompiledIntent,
+        asked: Option<&'s CompiledSlot>,
+        memory: Option<&'s SlotValues>,
+    ) -> SlotSearch<'s> {
+        SlotSearch { rules: self.rules, intent, asked, memory, today: self.today }
     }
 
     fn note_call(&mut self, message: &'a Message) {
-        let Stage::Ready { wish, known } = &mut self.stage else { return };
-        let tool = wish.intent.tool.as_ref();
+        let Stage::Ready { intent, known } = &mut self.stage else { return };
+        let tool = intent.spec.tool.as_ref();
         let Some(call) = message.tool_calls().find(|call| Some(&call.name) == tool) else { return };
-        let (wish, mut known) = (*wish, std::mem::take(known));
-        // What was really sent: `tomorrow` may have been another day then.
-        known.extend(mentioned(wish, &call.input));
+        let (intent, mut known) = (*intent, std::mem::take(known));
+        // Uses the arguments that were sent; `tomorrow` may have meant another day then.
+        known.extend(mentioned(intent, &call.input));
         self.memory.extend(known.clone());
-        self.stage = Stage::Called { wish, known, call: &call.id };
+        self.stage = Stage::Called { intent, known, call: &call.id };
     }
 
     fn note_result(&mut self, id: &CallId, content: &'a Content) {
-        let Stage::Called { wish, known, call } = &mut self.stage else { return };
+        let Stage::Called { intent, known, call } = &mut self.stage else { return };
         if *call != id {
             return;
         }
-        let (wish, known) = (*wish, std::mem::take(known));
-        self.learn(&content.text());
-        self.stage = Stage::Answered { wish, known, content };
+        let (intent, known) = (*intent, std::mem::take(known));
+        self.remember_result(&content.text());
+        self.stage = Stage::Answered { intent, known, content };
     }
 
-    /// Remembers what a result names, such as the id of a new reservation.
-    fn learn(&mut self, result: &str) {
+    /// Remembers values in a result, such as the id of a new reservation.
+    fn remember_result(&mut self, result: &str) {
         if result.len() > MAX_RESULT {
             return;
         }
         let Ok(Value::Object(fields)) = serde_json::from_str(result) else { return };
-        for wish in &self.lexicon.intents {
-            self.memory.extend(mentioned(wish, &fields));
+        for intent in &self.rules.intents {
+            self.memory.extend(mentioned(intent, &fields));
             for inner in fields.values().filter_map(Value::as_object) {
-                self.memory.extend(mentioned(wish, inner));
+                self.memory.extend(mentioned(intent, inner));
             }
         }
     }
 }
 
-/// The end of a history that is still remembered.
+/// Messages within the replay limits.
 fn recent(history: &[Message]) -> &[Message] {
-    let heard = history.iter().rev().take(MAX_MESSAGES).scan(MAX_HEARD, |left, message| {
+    let heard = history.iter().rev().take(MAX_MESSAGES).scan(MAX_USER_BYTES, |left, message| {
         let cost =
-            if matches!(message, Message::User { .. }) { message.text().len().min(reading::MAX_BYTES) } else { 0 };
+            if matches!(message, Message::User { .. }) { message.text().len().min(normalize::MAX_BYTES) } else { 0 };
         *left = left.checked_sub(cost)?;
         Some(())
     });
     &history[history.len() - heard.count()..]
 }
 
-/// The next thing to do about a wish.
-fn settle(wish: &Wish, known: Values) -> Stage<'_> {
-    match wish.slots.iter().find(|gap| gap.is_required() && !known.contains_key(gap.name())) {
-        Some(gap) => Stage::Asking { wish, known, gap },
-        None => Stage::Ready { wish, known },
+/// Next stage of an intent.
+fn next_stage(intent: &CompiledIntent, known: SlotValues) -> Stage<'_> {
+    match intent.slots.iter().find(|slot| slot.is_required() && !known.contains_key(slot.name())) {
+        Some(slot) => Stage::Asking { intent, known, slot },
+        None => Stage::Ready { intent, known },
     }
 }
 
-/// The fields that are named as the intent's slots are.
-fn mentioned(wish: &Wish, fields: &Map<String, Value>) -> Values {
-    let named = wish.slots.iter().filter_map(|gap| Some((gap.name(), fields.get(gap.name())?)));
+/// Fields with the names of the intent's slots.
+fn mentioned(intent: &CompiledIntent, fields: &Map<String, Value>) -> SlotValues {
+    let named = intent.slots.iter().filter_map(|slot| Some((slot.name(), fields.get(slot.name())?)));
     named
         .filter_map(|(name, value)| match value {
             Value::String(text) => Some((name.to_owned(), text.clone())),
@@ -201,8 +217,8 @@ fn mentioned(wish: &Wish, fields: &Map<String, Value>) -> Values {
         .collect()
 }
 
-/// Whether a reply means that the whole matter is off.
-fn is_dropped(reading: &Reading) -> bool {
+/// Whether the reply abandons the intent.
+fn is_dropped(reading: &NormalizedMessage) -> bool {
     const ANYWHERE: [&str; 6] = ["never mind", "nevermind", "forget it", "算了", "不用了", "不要了"];
     const ALONE: [&str; 8] = ["cancel", "stop", "abort", "quit", "exit", "取消", "停止", "退出"];
     const EMPTY: [&str; 11] = ["please", "no", "ok", "okay", "oh", "that", "it", "this", "thanks", "吧", "请"];

@@ -1,8 +1,7 @@
-//! The two languages in which the brain speaks by itself.
+//! Languages of the built-in sentences.
 
-use super::super::words::is_han;
+use super::super::chunks::is_han;
 
-/// A language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     English,
@@ -10,7 +9,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// Its tag, as templates see it.
+    /// Language tag for templates.
     pub(super) fn tag(self) -> &'static str {
         match self {
             Self::English => "en",
@@ -18,9 +17,8 @@ impl Language {
         }
     }
 
-    /// The language of a message, given the one spoken so far: a number, an id or a single foreign
-    /// word does not change it.
-    pub(super) fn heard(self, message: &str) -> Self {
+    /// Language of a message, given the current one. A number, an id or a single foreign word does not change it.
+    pub(super) fn after_message(self, message: &str) -> Self {
         if message.chars().any(is_han) {
             return Self::Chinese;
         }
@@ -28,9 +26,9 @@ impl Language {
         if words.take(2).count() == 2 { Self::English } else { self }
     }
 
-    /// The language that a session's `language` option insists on. Only Chinese is insisted on:
-    /// English is the default, and does not tell whether anyone chose it.
-    pub(super) fn insisted(option: &str) -> Option<Self> {
+    /// Language that a session's `language` option enforces. Only Chinese is enforced, because English is the default
+    /// and may not have been chosen.
+    pub(super) fn enforced(option: &str) -> Option<Self> {
         let option = option.trim().to_lowercase();
         let chinese = option == "zh"
             || option.starts_with("zh-")
@@ -47,18 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_or_a_number_does_not_change_the_language() {
-        assert_eq!(English.heard("我要订房"), Chinese);
-        assert_eq!(Chinese.heard("room-203"), Chinese);
-        assert_eq!(Chinese.heard("2026-12-24"), Chinese);
-        assert_eq!(Chinese.heard("find free rooms"), English);
-        assert_eq!(English.heard("?"), English);
+    fn id_or_number_does_not_change_the_language() {
+        assert_eq!(English.after_message("我要订房"), Chinese);
+        assert_eq!(Chinese.after_message("room-203"), Chinese);
+        assert_eq!(Chinese.after_message("2026-12-24"), Chinese);
+        assert_eq!(Chinese.after_message("find free rooms"), English);
+        assert_eq!(English.after_message("?"), English);
     }
 
     #[test]
-    fn only_chinese_is_insisted_on() {
-        assert_eq!(Language::insisted("简体中文"), Some(Chinese));
-        assert_eq!(Language::insisted("zh-CN"), Some(Chinese));
-        assert_eq!(Language::insisted("English"), None);
+    fn only_chinese_is_enforced_by_option() {
+        assert_eq!(Language::enforced("简体中文"), Some(Chinese));
+        assert_eq!(Language::enforced("zh-CN"), Some(Chinese));
+        assert_eq!(Language::enforced("English"), None);
     }
 }

@@ -1,16 +1,16 @@
-//! Which intent a message means.
+//! Chooses the intent of a message.
 
-use super::lexicon::{Lexicon, Wish};
-use super::reading::{Reading, stands_alone};
+use super::compiled::{CompiledIntent, CompiledRules};
+use super::normalize::{NormalizedMessage, stands_alone};
 
-/// How well an intent matches. A pattern beats any keywords, then more text found by keywords wins.
+/// Strength of a match. A pattern beats keywords; among keywords the longer matched text wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Strength {
+pub(super) struct MatchStrength {
     pattern: usize,
     keywords: usize,
 }
 
-impl Strength {
+impl MatchStrength {
     const NONE: Self = Self { pattern: 0, keywords: 0 };
 
     pub(super) fn is_by_pattern(self) -> bool {
@@ -18,26 +18,26 @@ impl Strength {
     }
 }
 
-/// The number of the intent that matches best; of equals the one declared first.
-pub(super) fn best(lexicon: &Lexicon, reading: &Reading) -> Option<(usize, Strength)> {
-    let mut best: Option<(usize, Strength)> = None;
-    for (number, wish) in lexicon.intents.iter().enumerate() {
-        let strength = strength(wish, reading);
-        if strength > best.map_or(Strength::NONE, |(_, best)| best) {
+/// Index of the best match; the first declared wins a tie.
+pub(super) fn best(rules: &CompiledRules, reading: &NormalizedMessage) -> Option<(usize, MatchStrength)> {
+    let mut best: Option<(usize, MatchStrength)> = None;
+    for (number, intent) in rules.intents.iter().enumerate() {
+        let strength = strength(intent, reading);
+        if strength > best.map_or(MatchStrength::NONE, |(_, best)| best) {
             best = Some((number, strength));
         }
     }
     best
 }
 
-fn strength(wish: &Wish, reading: &Reading) -> Strength {
-    let found = wish.patterns.iter().filter_map(|pattern| pattern.find(&reading.text));
-    // A pattern that matches nothing at all still matches.
+fn strength(intent: &CompiledIntent, reading: &NormalizedMessage) -> MatchStrength {
+    let found = intent.patterns.iter().filter_map(|pattern| pattern.find(&reading.text));
+    // A pattern that matches an empty text counts too.
     let pattern = found.map(|found| found.len().max(1)).max().unwrap_or(0);
-    Strength { pattern, keywords: covered(&wish.keywords, &reading.lower) }
+    MatchStrength { pattern, keywords: covered(&intent.keywords, &reading.lower) }
 }
 
-/// How many characters of the text the keywords cover together.
+/// Number of characters that the keywords cover.
 fn covered(keywords: &[String], text: &str) -> usize {
     let mut parts: Vec<_> = keywords.iter().filter_map(|word| occurrence(text, word)).collect();
     parts.sort_unstable_by_key(|part| (part.start, part.end));
@@ -51,7 +51,7 @@ fn covered(keywords: &[String], text: &str) -> usize {
     count
 }
 
-/// The first place where `word` stands in the text as a word.
+/// First occurrence of `word` as a whole word.
 fn occurrence(text: &str, word: &str) -> Option<std::ops::Range<usize>> {
     text.match_indices(word).map(|(at, found)| at..at + found.len()).find(|part| stands_alone(text, part))
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keywords_that_overlap_are_counted_once() {
+    fn overlapping_keywords_count_once() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert_eq!(covered(&words(&["cancel", "cancel my booking", "booking"]), "cancel my booking please"), 17);
         assert_eq!(covered(&words(&["book", "room"]), "a roomy bookshop"), 0);

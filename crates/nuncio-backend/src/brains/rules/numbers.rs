@@ -1,26 +1,26 @@
-//! Whole numbers in a message: in digits, and the words of small ones.
+//! Finds whole numbers in a message: digits and small number words.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::words::is_han;
-use super::reading::stands_alone;
+use super::super::chunks::is_han;
+use super::normalize::stands_alone;
 
-/// A number and where it stands.
+/// Number and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) part: Range<usize>,
     pub(super) value: i64,
-    /// What follows does not make it a count of something else, such as nights or rooms.
+    /// Whether the number is not a count of something else, such as nights or rooms.
     pub(super) is_free: bool,
 }
 
 const WORDS: [&str; 13] =
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 
-/// Words that make the number before them a count of themselves.
+/// Units that make the preceding number a count of themselves.
 const UNITS: [&str; 21] = [
     "night", "nights", "day", "days", "week", "weeks", "month", "months", "hour", "hours", "room", "rooms", "bed",
     "beds", "am", "pm", "euro", "euros", "eur", "usd", "of",
@@ -32,7 +32,7 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("the pattern is fixed and tested")
 });
 
-/// The numbers of a text, in order.
+/// Numbers of a text in order.
 pub(super) fn find(text: &str) -> Vec<Number> {
     let whole = |part: &Range<usize>| stands_alone(text, part) && !is_fraction(text, part);
     NUMBER
@@ -61,7 +61,7 @@ fn value(text: &str) -> Option<i64> {
     }
 }
 
-/// Whether the digits are a piece of `1.5`, `room-203` or `24/12`.
+/// Whether the digits are part of `1.5`, `room-203` or `24/12`.
 fn is_fraction(text: &str, part: &Range<usize>) -> bool {
     let joins = |sign: char| matches!(sign, '.' | ',' | '-' | '/' | ':' | '#' | '_');
     let mut before = text[..part.start].chars().rev();
@@ -71,8 +71,8 @@ fn is_fraction(text: &str, part: &Range<usize>) -> bool {
     glued(before.next(), before.next()) || glued(after.next(), after.next())
 }
 
-/// What makes a number a count of something that is no slot's business. Chinese needs more care
-/// than a list, since its numerals are parts of other words.
+/// Whether the number is not a count of something else. Chinese needs more than a list, because its numerals are parts
+/// of other words.
 fn is_free(text: &str, part: &Range<usize>) -> bool {
     let before = text[..part.start].trim_end();
     let after = text[part.end..].trim_start();
@@ -85,14 +85,14 @@ fn is_free(text: &str, part: &Range<usize>) -> bool {
     !UNITS.contains(&following_word(text, part).as_str())
 }
 
-/// Whether what follows a Chinese numeral shows that people are meant, or that it stands by itself.
+/// Whether the text after a Chinese numeral shows that people are counted, or that the numeral stands alone.
 fn counts_people(after: &str) -> bool {
     const PEOPLE: [&str; 9] = ["人", "位", "名", "口", "个人", "个大", "个成", "个客", "个小"];
     let next = after.chars().next();
     next.is_none_or(|sign| !sign.is_alphanumeric()) || PEOPLE.iter().any(|word| after.starts_with(word))
 }
 
-/// The word after a part of the text, in lower case.
+/// Word after a part of the text, in lower case.
 pub(super) fn following_word(text: &str, part: &Range<usize>) -> String {
     let after = text.get(part.end..).unwrap_or_default().trim_start();
     after.chars().take_while(|sign| sign.is_alphabetic()).flat_map(char::to_lowercase).collect()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_and_small_words_are_numbers() {
+    fn digits_and_number_words_are_recognised() {
         assert_eq!(values("2 guests and Three more"), [2, 3]);
         assert_eq!(values("twelve"), [12]);
         assert_eq!(values("十一个人,两位"), [11, 2]);
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_something_else_are_no_numbers() {
+    fn digits_inside_other_tokens_are_ignored() {
         assert_eq!(values("room-203, 1.5, 24/12, GH-7K3QXM, a1"), [0; 0]);
         assert_eq!(values("2, or 3."), [2, 3]);
         assert_eq!(values("有2位客人"), [2]);
     }
 
     #[test]
-    fn counts_of_other_things_are_not_free() {
+    fn number_before_a_unit_is_not_free() {
         assert_eq!(free("one room for 3 nights for two"), [2]);
         assert_eq!(free("帮我查一下,订一个房间,住三晚,两个人"), [2]);
         assert_eq!(free("第一次来,3位"), [3]);

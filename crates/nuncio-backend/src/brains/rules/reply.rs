@@ -1,4 +1,4 @@
-//! What to say or do now.
+//! Chooses the next action and words the reply.
 
 use jiff::civil::Date;
 use nuncio_core::agent::OptionKind;
@@ -9,98 +9,98 @@ use nuncio_engine::ports::brain::Prompt;
 use serde_json::{Map, Value, json};
 
 use super::arguments::arguments;
+use super::compiled::{CompiledIntent, CompiledRules, SlotMatcher};
 use super::dialogue::{Dialogue, Stage};
-use super::fill::{Values, read};
+use super::fill::{SlotValues, read};
 use super::language::Language;
-use super::lexicon::{Form, Lexicon, Wish};
 use super::{dates, sentences};
 
-/// One step of the brain.
+/// Result of one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reply {
+pub(super) enum NextStep {
     Say(String),
     Call { name: ToolName, input: Map<String, Value> },
 }
 
-/// The next step in the conversation. The same prompt on the same day gets the same step.
-pub(super) fn reply(lexicon: &Lexicon, prompt: &Prompt, today: Date) -> Reply {
-    let dialogue = Dialogue::replay(lexicon, &prompt.history, today);
-    let chosen = prompt.options.get("language").and_then(|option| Language::insisted(option));
-    let speech = Speech { lexicon, prompt, today, language: chosen.unwrap_or(dialogue.language) };
+/// Next step of the conversation. It depends only on the prompt and the date.
+pub(super) fn reply(rules: &CompiledRules, prompt: &Prompt, today: Date) -> NextStep {
+    let dialogue = Dialogue::replay(rules, &prompt.history, today);
+    let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
+    let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
     match dialogue.stage {
-        Stage::Lost => Reply::Say(speech.fallback()),
-        Stage::Dropped => Reply::Say(sentences::dropped(speech.language)),
-        Stage::Asking { wish, known, gap } => {
-            let context = speech.context(wish, &known);
-            let asked = gap.slot.ask.as_ref().and_then(|ask| render(ask, context));
-            Reply::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, gap.name())))
+        Stage::Lost => NextStep::Say(speech.fallback()),
+        Stage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
+        Stage::Asking { intent, known, slot } => {
+            let context = speech.context(intent, &known);
+            let asked = slot.spec.ask.as_ref().and_then(|ask| render(ask, context));
+            NextStep::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
         }
-        Stage::Ready { wish, known } => speech.act(wish, known),
-        Stage::Called { wish, known, .. } => {
-            Reply::Say(speech.failure(wish, &known, &Failure::silence(speech.language)))
+        Stage::Ready { intent, known } => speech.act(intent, known),
+        Stage::Called { intent, known, .. } => {
+            NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language)))
         }
-        Stage::Answered { wish, known, content } => Reply::Say(speech.answer(wish, &known, content)),
+        Stage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
     }
 }
 
-/// What is needed to put things into words.
-struct Speech<'a> {
-    lexicon: &'a Lexicon,
+/// Context for rendering texts.
+struct ReplyContext<'a> {
+    rules: &'a CompiledRules,
     prompt: &'a Prompt,
     today: Date,
     language: Language,
 }
 
-impl Speech<'_> {
-    fn act(&self, wish: &Wish, mut known: Values) -> Reply {
-        for gap in wish.slots.iter().filter(|gap| !known.contains_key(gap.name())).collect::<Vec<_>>() {
-            if let Some(default) = &gap.slot.default {
-                // A default may be given as it would be said: `today`.
-                let value = read(gap, default, self.today).unwrap_or_else(|| default.clone());
-                known.insert(gap.name().to_owned(), value);
+impl ReplyContext<'_> {
+    fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> NextStep {
+        for slot in intent.slots.iter().filter(|slot| !known.contains_key(slot.name())).collect::<Vec<_>>() {
+            if let Some(default) = &slot.spec.default {
+                // A default may be a phrase such as `today`.
+                let value = read(slot, default, self.today).unwrap_or_else(|| default.clone());
+                known.insert(slot.name().to_owned(), value);
             }
         }
-        let Some(name) = &wish.intent.tool else {
-            let answer = render(&wish.intent.answer, self.context(wish, &known));
-            return Reply::Say(answer.unwrap_or_else(|| sentences::done(self.language)));
+        let Some(name) = &intent.spec.tool else {
+            let answer = render(&intent.spec.answer, self.context(intent, &known));
+            return NextStep::Say(answer.unwrap_or_else(|| sentences::done(self.language)));
         };
         match self.prompt.tools.iter().find(|tool| tool.name == *name) {
-            Some(tool) => Reply::Call { name: name.clone(), input: arguments(wish, &known, &tool.parameters) },
-            None => Reply::Say(sentences::switched_off(self.language, name.as_str())),
+            Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
+            None => NextStep::Say(sentences::switched_off(self.language, name.as_str())),
         }
     }
 
-    fn answer(&self, wish: &Wish, known: &Values, content: &Content) -> String {
+    fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> String {
         let text = content.text();
-        if let Some(failure) = Failure::in_result(&text) {
-            return self.failure(wish, known, &failure);
+        if let Some(failure) = FailedResult::in_result(&text) {
+            return self.failure(intent, known, &failure);
         }
-        let mut context = self.context(wish, known);
+        let mut context = self.context(intent, known);
         context["result"] = parsed(content, &text);
         context["text"] = Value::from(text.as_str());
-        let answer = render(&wish.intent.answer, context);
+        let answer = render(&intent.spec.answer, context);
         answer.unwrap_or_else(|| if text.trim().is_empty() { sentences::done(self.language) } else { text })
     }
 
-    fn failure(&self, wish: &Wish, known: &Values, failure: &Failure<'_>) -> String {
-        let mut context = self.context(wish, known);
+    fn failure(&self, intent: &CompiledIntent, known: &SlotValues, failure: &FailedResult<'_>) -> String {
+        let mut context = self.context(intent, known);
         context["error"] = Value::from(failure.error);
         context["denied"] = Value::from(failure.is_denial);
-        let written = wish.intent.failure.as_ref().and_then(|template| render(template, context));
+        let written = intent.spec.failure.as_ref().and_then(|template| render(template, context));
         written.unwrap_or_else(|| match failure {
-            Failure { is_denial: true, error: "" } => sentences::denied(self.language, None),
-            Failure { is_denial: true, error } => sentences::denied(self.language, Some(error)),
-            Failure { error, .. } => sentences::failed(self.language, error),
+            FailedResult { is_denial: true, error: "" } => sentences::denied(self.language, None),
+            FailedResult { is_denial: true, error } => sentences::denied(self.language, Some(error)),
+            FailedResult { error, .. } => sentences::failed(self.language, error),
         })
     }
 
     fn fallback(&self) -> String {
-        let named = |wish: &Wish| wish.intent.name.as_str().replace(['-', '_'], " ");
+        let named = |intent: &CompiledIntent| intent.spec.name.as_str().replace(['-', '_'], " ");
         let abilities: Vec<String> =
-            self.lexicon.intents.iter().filter(|wish| wish.intent.tool.is_some()).map(named).collect();
+            self.rules.intents.iter().filter(|intent| intent.spec.tool.is_some()).map(named).collect();
         let mut context = self.general();
         context["intents"] = json!(abilities);
-        let written = self.lexicon.fallback.as_ref().and_then(|template| render(template, context));
+        let written = self.rules.fallback.as_ref().and_then(|template| render(template, context));
         written.unwrap_or_else(|| sentences::not_understood(self.language, &abilities))
     }
 
@@ -117,23 +117,26 @@ impl Speech<'_> {
         json!({ "language": self.language.tag(), "options": options })
     }
 
-    fn context(&self, wish: &Wish, known: &Values) -> Value {
+    fn context(&self, intent: &CompiledIntent, known: &SlotValues) -> Value {
         let mut slots = Map::new();
         let mut spoken = Map::new();
-        for gap in &wish.slots {
-            let Some(value) = known.get(gap.name()) else { continue };
-            let (plain, words) = match gap.form {
-                Form::Integer => {
+        for slot in &intent.slots {
+            let Some(value) = known.get(slot.name()) else { continue };
+            let (plain, words) = match slot.matcher {
+                SlotMatcher::Integer => {
                     (value.parse::<i64>().map_or_else(|_| Value::from(value.as_str()), Value::from), value.clone())
                 }
-                Form::Date => {
-                    let words = value.parse().map_or_else(|_| value.clone(), |date| dates::spoken(date, self.language));
+                SlotMatcher::Date => {
+                    let words =
+                        value.parse().map_or_else(|_| value.clone(), |date| dates::format_date(date, self.language));
                     (Value::from(value.as_str()), words)
                 }
-                Form::Text | Form::Choice(_) | Form::Pattern(_) => (Value::from(value.as_str()), value.clone()),
+                SlotMatcher::Text | SlotMatcher::Choice(_) | SlotMatcher::Pattern(_) => {
+                    (Value::from(value.as_str()), value.clone())
+                }
             };
-            slots.insert(gap.name().to_owned(), plain);
-            spoken.insert(gap.name().to_owned(), Value::from(words));
+            slots.insert(slot.name().to_owned(), plain);
+            spoken.insert(slot.name().to_owned(), Value::from(words));
         }
         let mut context = self.general();
         context["slots"] = Value::Object(slots);
@@ -142,15 +145,15 @@ impl Speech<'_> {
     }
 }
 
-/// A result that is none.
+/// Failed tool result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failure<'a> {
+struct FailedResult<'a> {
     is_denial: bool,
     error: &'a str,
 }
 
-impl<'a> Failure<'a> {
-    /// The engine's words for calls that came to nothing. A denial without a reason has no error.
+impl<'a> FailedResult<'a> {
+    /// Recognises the engine's texts for failed calls. A denial without a reason has no error text.
     fn in_result(text: &'a str) -> Option<Self> {
         const WORDS: [(&str, bool); 4] = [
             ("Tool call denied", true),
@@ -169,7 +172,7 @@ impl<'a> Failure<'a> {
     }
 }
 
-/// A result as JSON: the whole text, or the first block that is JSON by itself; else null.
+/// Result as JSON: the whole text, or the first block that is JSON; else null.
 fn parsed(content: &Content, text: &str) -> Value {
     let blocks = content.blocks().iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text.as_str()),
@@ -178,7 +181,7 @@ fn parsed(content: &Content, text: &str) -> Value {
     std::iter::once(text).chain(blocks).find_map(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
-/// A template in words, or nothing when it fails or has nothing to say.
+/// Renders a template; `None` if it fails or is empty.
 fn render(template: &Template, context: Value) -> Option<String> {
     match template.render(EscapeContext::Text, context) {
         Ok(text) => {

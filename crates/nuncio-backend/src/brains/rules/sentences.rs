@@ -1,4 +1,4 @@
-//! What the brain says when the agent file has no words for it.
+//! Built-in sentences for texts that the agent file does not define.
 
 use super::language::Language::{self, Chinese, English};
 

@@ -1,4 +1,4 @@
-//! Whole conversations, as a guest has them.
+//! Tests with whole conversations.
 
 mod chinese;
 mod english;
@@ -14,15 +14,15 @@ use nuncio_core::declaration;
 use nuncio_core::message::Message;
 use nuncio_engine::ports::brain::{OfferedTool, Prompt};
 
-use super::lexicon::Lexicon;
-use super::reply::{Reply, reply};
+use super::compiled::CompiledRules;
+use super::reply::{NextStep, reply};
 
 const TODAY: Date = date(2026, 11, 15);
 
-/// An agent with its brain, without an engine around it.
+/// Agent with its brain, without an engine.
 struct Subject {
     agent: Arc<Agent>,
-    lexicon: Lexicon,
+    rules: CompiledRules,
     options: BTreeMap<nuncio_core::ids::OptionName, String>,
     is_switched_on: bool,
 }
@@ -32,15 +32,15 @@ impl Subject {
         let declared = declaration::parse("agent.toml", file).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
         let BrainSpec::Rules(spec) = &agent.brain else { panic!("no rules brain") };
-        let lexicon = Lexicon::compile(spec).unwrap();
-        Self { agent, lexicon, options: BTreeMap::new(), is_switched_on: true }
+        let rules = CompiledRules::compile(spec).unwrap();
+        Self { agent, rules, options: BTreeMap::new(), is_switched_on: true }
     }
 
     fn hotel() -> Self {
         Self::of(include_str!("../../../../../examples/hotel/agent.toml"))
     }
 
-    fn reply(&self, history: &[Message]) -> Reply {
+    fn reply(&self, history: &[Message]) -> NextStep {
         let tools = self.agent.tools.iter().filter(|_| self.is_switched_on);
         let tools = tools.map(|tool| OfferedTool {
             name: tool.name.clone(),
@@ -53,6 +53,6 @@ impl Subject {
             tools: tools.collect(),
             options: self.options.clone(),
         };
-        reply(&self.lexicon, &prompt, TODAY)
+        reply(&self.rules, &prompt, TODAY)
     }
 }

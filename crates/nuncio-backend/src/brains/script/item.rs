@@ -1,14 +1,14 @@
-//! The items of a script's step.
+//! Items of a script step.
 //!
-//! | item | what it does |
+//! | item | effect |
 //! |---|---|
-//! | `{"text":s}`, `{"thinking":s}` | says it, word by word |
-//! | `{"deltas":n,"delta":s}` | says `s` as `n` pieces of text |
-//! | `{"tool":{"name":…,"input":{…},"id":…}}` | calls a tool; `id` may be left out |
-//! | `{"echo":"results"}` | says the contents of the tool messages since the script, as JSON |
-//! | `{"echo":"tools"}`, `{"echo":"roles"}` | says the tools offered, the roles of the history |
+//! | `{"text":s}`, `{"thinking":s}` | outputs `s` word by word |
+//! | `{"deltas":n,"delta":s}` | outputs `s` `n` times as text |
+//! | `{"tool":{"name":…,"input":{…},"id":…}}` | calls a tool; `id` is optional |
+//! | `{"echo":"results"}` | outputs the contents of the tool messages since the script, as JSON |
+//! | `{"echo":"tools"}`, `{"echo":"roles"}` | outputs the offered tools, the roles of the history |
 //! | `{"sleep":ms}` | waits |
-//! | `{"stop":reason}` | stops for that reason when the step is over |
+//! | `{"stop":reason}` | ends the step with that reason |
 //! | `{"throw":message}` | fails |
 
 use std::time::Duration;
@@ -17,16 +17,16 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::turn::StopReason;
 use serde_json::{Map, Value};
 
-/// How many pieces one item may say.
+/// Limit on deltas of one item.
 const MAX_DELTAS: u64 = 10_000_000;
-/// How long one item may wait, in milliseconds.
+/// Limit on the sleep of one item, in milliseconds.
 const MAX_SLEEP_MS: f64 = 600_000.0;
-/// How much of a wrong item is shown, in characters.
+/// Length limit of a quoted invalid item, in characters.
 const SHOWN: usize = 120;
 
-/// One thing to do.
+/// Action of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
+pub(super) enum ScriptItem {
     Text(String),
     Thinking(String),
     Deltas { count: u64, delta: String },
@@ -37,7 +37,7 @@ pub(super) enum Item {
     Throw(String),
 }
 
-/// What to say back.
+/// Content of an `echo` item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Echo {
     Results,
@@ -45,8 +45,8 @@ pub(super) enum Echo {
     Roles,
 }
 
-/// Reads the items of one step, or says which is wrong and how.
-pub(super) fn items(step: &str) -> Result<Vec<Item>, String> {
+/// Parses the items of one step; the error names the invalid one.
+pub(super) fn items(step: &str) -> Result<Vec<ScriptItem>, String> {
     let items: Value = serde_json::from_str(step).map_err(|fault| fault.to_string())?;
     let Value::Array(items) = items else {
         return Err(format!("a step is a list of items, not {}", shown(&items)));
@@ -58,7 +58,7 @@ pub(super) fn items(step: &str) -> Result<Vec<Item>, String> {
         .collect()
 }
 
-fn item(value: Value) -> Result<Item, String> {
+fn item(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
         return Err(format!("an item is an object, not {}", shown(&value)));
     };
@@ -67,14 +67,14 @@ fn item(value: Value) -> Result<Item, String> {
         return Err(format!("{} is none of {}", shown(&Value::Object(fields)), KINDS.join(", ")));
     };
     match kind {
-        "text" => text("text", value).map(Item::Text),
-        "thinking" => text("thinking", value).map(Item::Thinking),
+        "text" => text("text", value).map(ScriptItem::Text),
+        "thinking" => text("thinking", value).map(ScriptItem::Thinking),
         "deltas" => deltas(&value, fields.remove("delta")),
         "tool" => tool(value),
-        "echo" => echo(&value).map(Item::Echo),
-        "sleep" => sleep(&value).map(Item::Sleep),
-        "stop" => stop(&value).map(Item::Stop),
-        _ => text("throw", value).map(Item::Throw),
+        "echo" => echo(&value).map(ScriptItem::Echo),
+        "sleep" => sleep(&value).map(ScriptItem::Sleep),
+        "stop" => stop(&value).map(ScriptItem::Stop),
+        _ => text("throw", value).map(ScriptItem::Throw),
     }
 }
 
@@ -85,15 +85,15 @@ fn text(key: &str, value: Value) -> Result<String, String> {
     }
 }
 
-fn deltas(count: &Value, delta: Option<Value>) -> Result<Item, String> {
+fn deltas(count: &Value, delta: Option<Value>) -> Result<ScriptItem, String> {
     let known = count.as_u64().filter(|count| *count <= MAX_DELTAS);
     let count =
         known.ok_or_else(|| format!("`deltas` takes a whole number from 0 to {MAX_DELTAS}, not {}", shown(count)))?;
     let delta = delta.ok_or("`deltas` needs `delta`, the text of each piece")?;
-    Ok(Item::Deltas { count, delta: text("delta", delta)? })
+    Ok(ScriptItem::Deltas { count, delta: text("delta", delta)? })
 }
 
-fn tool(value: Value) -> Result<Item, String> {
+fn tool(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
         return Err(format!("`tool` takes an object with name and input, not {}", shown(&value)));
     };
@@ -108,7 +108,7 @@ fn tool(value: Value) -> Result<Item, String> {
         Some(Value::Object(input)) => input,
         Some(other) => return Err(format!("`input` takes an object, not {}", shown(&other))),
     };
-    Ok(Item::Tool { id, name, input })
+    Ok(ScriptItem::Tool { id, name, input })
 }
 
 fn echo(value: &Value) -> Result<Echo, String> {

@@ -8,7 +8,7 @@ fn script(script: &Value) -> Message {
     Message::user(json!({ "script": script }).to_string())
 }
 
-fn said(text: &str) -> Message {
+fn user_text(text: &str) -> Message {
     Message::assistant(vec![Block::text(text)])
 }
 
@@ -16,36 +16,36 @@ fn result(id: &str, content: impl Into<Content>) -> Message {
     Message::tool(CallId::parse(id).unwrap(), content.into())
 }
 
-fn texts(items: Vec<Item>) -> Vec<String> {
+fn texts(items: Vec<ScriptItem>) -> Vec<String> {
     items
         .into_iter()
         .map(|item| match item {
-            Item::Text(text) => text,
+            ScriptItem::Text(text) => text,
             other => panic!("{other:?}"),
         })
         .collect()
 }
 
 #[test]
-fn the_step_is_the_number_of_answers_since_the_script_and_the_last_repeats() {
-    let mut history = vec![said("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
+fn step_follows_number_of_answers_and_last_step_repeats() {
+    let mut history = vec![user_text("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
     for expected in ["one", "two", "two", "two"] {
         assert_eq!(texts(step(&history).unwrap()), [expected]);
-        history.push(said("…"));
+        history.push(user_text("…"));
         history.push(result("c", "…"));
     }
 }
 
 #[test]
-fn a_newer_user_message_takes_over() {
+fn newer_user_message_replaces_script() {
     let old = script(&json!([[{"text": "old"}]]));
-    assert_eq!(texts(step(&[old.clone(), said("x"), Message::user("hi there")]).unwrap()), ["You said: hi there"]);
+    assert_eq!(texts(step(&[old.clone(), user_text("x"), Message::user("hi there")]).unwrap()), ["You said: hi there"]);
     let new = script(&json!([[{"text": "new"}]]));
-    assert_eq!(texts(step(&[old, said("x"), new]).unwrap()), ["new"]);
+    assert_eq!(texts(step(&[old, user_text("x"), new]).unwrap()), ["new"]);
 }
 
 #[test]
-fn what_is_not_a_script_is_said_back() {
+fn text_without_script_is_echoed() {
     for text in ["", "hello", "{", "42", "[1]", r#"{"script":7}"#, r#"{"other":[]}"#] {
         assert_eq!(texts(step(&[Message::user(text)]).unwrap()), [format!("You said: {text}")]);
     }
@@ -53,7 +53,7 @@ fn what_is_not_a_script_is_said_back() {
 }
 
 #[test]
-fn blocks_count_by_their_text_together() {
+fn script_may_span_several_text_blocks() {
     let blocks =
         vec![Block::text(r#"{"script":[[{"te"#), Block::image("https://a/b.png"), Block::text(r#"xt":"joined"}]]}"#)];
     let message = Message::User { content: Content::Blocks(blocks), extra: serde_json::Map::new() };
@@ -61,7 +61,7 @@ fn blocks_count_by_their_text_together() {
 }
 
 #[test]
-fn every_item_is_read() {
+fn every_kind_of_item_is_parsed() {
     let items = step(&[script(&json!([[
         {"thinking": "hm"},
         {"deltas": 1000, "delta": "hello "},
@@ -78,22 +78,22 @@ fn every_item_is_read() {
     assert_eq!(
         items,
         [
-            Item::Thinking("hm".into()),
-            Item::Deltas { count: 1000, delta: "hello ".into() },
-            Item::Tool { id: CallId::parse("c1").ok(), name: name("add"), input: input(json!({"a": 1, "b": 2})) },
-            Item::Tool { id: None, name: name("lookup"), input: input(json!({"key": "k"})) },
-            Item::Echo(Echo::Results),
-            Item::Echo(Echo::Tools),
-            Item::Echo(Echo::Roles),
-            Item::Sleep(std::time::Duration::from_micros(1500)),
-            Item::Stop(StopReason::MaxTokens),
-            Item::Throw("boom".into()),
+            ScriptItem::Thinking("hm".into()),
+            ScriptItem::Deltas { count: 1000, delta: "hello ".into() },
+            ScriptItem::Tool { id: CallId::parse("c1").ok(), name: name("add"), input: input(json!({"a": 1, "b": 2})) },
+            ScriptItem::Tool { id: None, name: name("lookup"), input: input(json!({"key": "k"})) },
+            ScriptItem::Echo(Echo::Results),
+            ScriptItem::Echo(Echo::Tools),
+            ScriptItem::Echo(Echo::Roles),
+            ScriptItem::Sleep(std::time::Duration::from_micros(1500)),
+            ScriptItem::Stop(StopReason::MaxTokens),
+            ScriptItem::Throw("boom".into()),
         ]
     );
 }
 
 #[test]
-fn a_wrong_item_is_named_with_what_is_allowed() {
+fn invalid_item_error_lists_allowed_keys() {
     for (item, fault) in [
         (json!("hi"), r#"script step 1: item 1: an item is an object, not "hi""#),
         (
@@ -126,15 +126,15 @@ fn a_wrong_item_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn an_empty_script_says_nothing() {
+fn empty_script_produces_no_output() {
     assert_eq!(step(&[script(&json!([]))]), Ok(vec![]));
     assert_eq!(step(&[script(&json!([[]]))]), Ok(vec![]));
 }
 
 #[test]
-fn echoes_are_json_of_what_the_model_sees() {
+fn echo_items_return_json_of_results_and_tools() {
     let blocks = Content::Blocks(vec![Block::text("b")]);
-    let history = [result("c0", "old"), script(&json!([])), said("x"), result("c1", "3"), result("c2", blocks)];
+    let history = [result("c0", "old"), script(&json!([])), user_text("x"), result("c1", "3"), result("c2", blocks)];
     assert_eq!(echo(Echo::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);
     assert_eq!(echo(Echo::Roles, &history, &[]), r#"["tool","user","assistant","tool","tool"]"#);
     let tool = |name| OfferedTool {

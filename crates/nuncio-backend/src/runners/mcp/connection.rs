@@ -1,4 +1,4 @@
-//! One connection to an MCP server, over a child process or streamable HTTP.
+//! Connection to an MCP server, over a child process or streamable HTTP.
 //!
 //! Transports: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use nuncio_confine::Running;
+use nuncio_confine::RunningProgram;
 use nuncio_core::agent::{Agent, McpServer, McpTransport};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
@@ -25,52 +25,52 @@ use tokio::process::ChildStderr;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::slot::Slot;
-use super::trouble::{self, Refused, refused};
-use super::{INSTALL_PATIENCE, INSTALLERS, PATIENCE, World};
-use crate::runners::process::{Program, Tail, printable};
+use super::errors::{self, ConnectError, refused};
+use super::slot::ConnectionSlot;
+use super::{INSTALL_TIMEOUT, INSTALLERS, McpContext, SERVER_TIMEOUT};
+use crate::runners::process::{Program, StderrTail, printable};
 use crate::runners::profile::Profile;
 use crate::runners::secrets::Secrets;
 
-/// How long a server may take to end by itself once it is told to.
+/// Time for a server to exit by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How many pages of tools a server may have.
+/// Limit on pages of tools.
 const MAX_PAGES: usize = 100;
-/// How many calls may be waiting for one HTTP server at once.
+/// Limit on concurrent calls to one HTTP server.
 const MAX_HTTP_CALLS: usize = 256;
-/// How much of one line a child writes to its standard error is logged.
+/// Bytes of a standard-error line that are logged.
 const MAX_LOGGED: usize = 2 * 1024;
 
 type Client = RunningService<RoleClient, ClientConfig>;
 
-/// A connection; dropping it ends it.
+/// Connection that is closed when dropped.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct McpConnection {
     peer: Peer<RoleClient>,
     stop: CancellationToken,
-    /// Set when nothing is left of it.
+    /// Cancelled when all resources are released.
     ended: CancellationToken,
-    words: Arc<Words>,
+    output: Arc<ServerOutput>,
 }
 
-/// What a server says beside the protocol, and what must not be repeated of it.
+/// Standard error of a server, with the secrets to remove from it.
 #[derive(Debug)]
-struct Words {
-    tail: Mutex<Tail>,
+struct ServerOutput {
+    tail: Mutex<StderrTail>,
     secrets: Secrets,
-    /// What the server may reach, if it is a program of ours.
+    /// Permissions of the server, if it is a child process.
     profile: OnceLock<Arc<Profile>>,
 }
 
-impl Words {
-    /// A failure with what the server said last, if it is one that can.
+impl ServerOutput {
+    /// Failure with the end of the server's standard error.
     fn with(&self, failure: &str) -> String {
         let said = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
         let whole = if said.is_empty() { failure.to_owned() } else { format!("{failure}; it said {said:?}") };
         self.explain(self.secrets.redact(&whole))
     }
 
-    /// A failure with the missing permission it shows, if it shows one.
+    /// Failure with the missing permission that it indicates.
     fn explain(&self, failure: String) -> String {
         match self.profile.get() {
             Some(profile) => profile.explain(failure),
@@ -78,69 +78,70 @@ impl Words {
         }
     }
 
-    fn on(&self, refused: Refused) -> Refused {
+    fn on(&self, refused: ConnectError) -> ConnectError {
         match refused {
-            Refused::Hello(why) => Refused::Hello(self.with(&why)),
-            Refused::Other(why) => Refused::Other(self.with(&why)),
+            ConnectError::Hello(why) => ConnectError::Hello(self.with(&why)),
+            ConnectError::Other(why) => ConnectError::Other(self.with(&why)),
         }
     }
 }
 
-/// Opens a connection and says hello. The error ends a sentence about the server.
+/// Opens a connection and performs the handshake. The error is the end of a sentence about the server.
 pub(super) async fn open(
-    world: &Arc<World>,
+    context: &Arc<McpContext>,
     agent: &Agent,
     server: &McpServer,
     base_dir: &Path,
-    slot: Weak<Slot>,
-) -> Result<Arc<Connection>, String> {
-    // Most servers of today say hello by `initialize`; those of the revision that dropped it refuse.
+    slot: Weak<ConnectionSlot>,
+) -> Result<Arc<McpConnection>, String> {
+    // Most servers use `initialize`; servers of the revision without it refuse it.
     let newer = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-    let patience = patience(server);
+    let handshake_timeout = handshake_timeout(server);
     let mut refusal = None;
     for lifecycle in [ClientLifecycleMode::Initialize, newer] {
-        let attempt = Attempt::start(world, agent, server, base_dir, lifecycle);
-        match world.within(patience, attempt).await {
-            Some(Ok(attempt)) => return Ok(attempt.watched(slot)),
-            Some(Err(Refused::Hello(why))) => {
+        let attempt = PendingConnection::start(context, agent, server, base_dir, lifecycle);
+        match context.within(handshake_timeout, attempt).await {
+            Some(Ok(attempt)) => return Ok(attempt.with_monitor(slot)),
+            Some(Err(ConnectError::Hello(why))) => {
                 refusal.get_or_insert(why);
             }
-            Some(Err(Refused::Other(why))) => return Err(why),
-            None => return Err(format!("it did not say hello within {patience:?}")),
+            Some(Err(ConnectError::Other(why))) => return Err(why),
+            None => return Err(format!("it did not say hello within {handshake_timeout:?}")),
         }
     }
     Err(refusal.unwrap_or_default())
 }
 
-/// How long a server may take to say hello.
-fn patience(server: &McpServer) -> Duration {
-    let McpTransport::Stdio { argv, .. } = &server.transport else { return PATIENCE };
+/// Time limit for the handshake.
+fn handshake_timeout(server: &McpServer) -> Duration {
+    let McpTransport::Stdio { argv, .. } = &server.transport else { return SERVER_TIMEOUT };
     let program = argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
-    if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_PATIENCE } else { PATIENCE }
+    if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_TIMEOUT } else { SERVER_TIMEOUT }
 }
 
-/// A connection that said hello, not yet looked after.
-struct Attempt {
+/// Connection after the handshake, before its monitor is started.
+struct PendingConnection {
     client: Client,
     stop: CancellationToken,
     child: Option<Program>,
-    words: Arc<Words>,
+    output: Arc<ServerOutput>,
     listening: Option<AbortOnDropHandle<()>>,
 }
 
-impl Attempt {
+impl PendingConnection {
     async fn start(
-        world: &World,
+        context: &McpContext,
         agent: &Agent,
         server: &McpServer,
         base_dir: &Path,
         lifecycle: ClientLifecycleMode,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ConnectError> {
         let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
-        let secrets =
-            Secrets::read(agent, base_dir, lines.iter().map(|(_, template)| template)).await.map_err(Refused::Other)?;
-        let lines = secrets.lines(lines).map_err(Refused::Other)?;
-        let words = Arc::new(Words { tail: Mutex::default(), secrets, profile: OnceLock::new() });
+        let secrets = Secrets::read(agent, base_dir, lines.iter().map(|(_, template)| template))
+            .await
+            .map_err(ConnectError::Other)?;
+        let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
+        let output = Arc::new(ServerOutput { tail: Mutex::default(), secrets, profile: OnceLock::new() });
         let stop = CancellationToken::new();
         let hello =
             ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
@@ -149,43 +150,44 @@ impl Attempt {
             McpTransport::Http { url, .. } => {
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_concurrent_requests(MAX_HTTP_CALLS)
-                    .custom_headers(headers(lines).map_err(Refused::Other)?);
-                let transport = StreamableHttpClientTransport::with_client(world.http.clone(), config);
+                    .custom_headers(headers(lines).map_err(ConnectError::Other)?);
+                let transport = StreamableHttpClientTransport::with_client(context.http.clone(), config);
                 let client = serve_client_with_lifecycle_and_ct(hello, transport, lifecycle, stop.clone()).await;
-                let client = client.map_err(|error| words.on(refused(&error)))?;
-                Ok(Self { client, stop, child: None, words, listening: None })
+                let client = client.map_err(|error| output.on(refused(&error)))?;
+                Ok(Self { client, stop, child: None, output, listening: None })
             }
             McpTransport::Stdio { argv, .. } => {
-                let mut started = world.programs.start(agent, base_dir, argv, lines).await.map_err(Refused::Other)?;
+                let mut started =
+                    context.programs.start(agent, base_dir, argv, lines).await.map_err(ConnectError::Other)?;
                 if let Some(profile) = &started.profile {
-                    let _ = words.profile.set(Arc::clone(profile));
+                    let _ = output.profile.set(Arc::clone(profile));
                 }
                 let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
-                    return Err(Refused::Other("it was started without its pipes".into()));
+                    return Err(ConnectError::Other("it was started without its pipes".into()));
                 };
                 let name = format!("{}/{}", agent.name, server.name);
-                let listening = AbortOnDropHandle::new(tokio::spawn(listen(name, stderr, Arc::clone(&words))));
+                let listening = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
                 let client = serve_client_with_lifecycle_and_ct(hello, (stdout, stdin), lifecycle, stop.clone()).await;
                 let client = match client {
                     Ok(client) => client,
                     Err(error) => {
-                        // What it complained about may still be on its way.
+                        // Remaining standard error may still arrive.
                         let _ = tokio::time::timeout(GRACE, started.running.child.wait()).await;
                         let _ = tokio::time::timeout(GRACE, listening).await;
-                        return Err(words.on(refused(&error)));
+                        return Err(output.on(refused(&error)));
                     }
                 };
-                Ok(Self { client, stop, child: Some(started), words, listening: Some(listening) })
+                Ok(Self { client, stop, child: Some(started), output, listening: Some(listening) })
             }
         }
     }
 
-    /// The connection, with someone who notices its end and clears up.
-    fn watched(self, slot: Weak<Slot>) -> Arc<Connection> {
-        let Self { client, stop, child, words, listening } = self;
+    /// Starts a task that detects the end of the connection and cleans up.
+    fn with_monitor(self, slot: Weak<ConnectionSlot>) -> Arc<McpConnection> {
+        let Self { client, stop, child, output, listening } = self;
         let ended = CancellationToken::new();
         let connection =
-            Arc::new(Connection { peer: client.peer().clone(), stop: stop.clone(), ended: ended.clone(), words });
+            Arc::new(McpConnection { peer: client.peer().clone(), stop: stop.clone(), ended: ended.clone(), output });
         let known = Arc::downgrade(&connection);
         tokio::spawn(async move {
             let lost = move || {
@@ -193,7 +195,7 @@ impl Attempt {
                     slot.lost(&connection, &connection.end(None));
                 }
             };
-            watch(client, stop, child, lost).await;
+            monitor(client, stop, child, lost).await;
             drop(listening);
             ended.cancel();
         });
@@ -201,8 +203,8 @@ impl Attempt {
     }
 }
 
-/// Waits for the end of a connection, whichever side ends it, and leaves no process behind.
-async fn watch(client: Client, stop: CancellationToken, mut child: Option<Program>, lost: impl FnOnce()) {
+/// Waits until either side ends the connection, and ends the child process.
+async fn monitor(client: Client, stop: CancellationToken, mut child: Option<Program>, lost: impl FnOnce()) {
     let exit = async |child: &mut Option<Program>| match child {
         Some(program) => drop(program.running.child.wait().await),
         None => std::future::pending().await,
@@ -211,10 +213,10 @@ async fn watch(client: Client, stop: CancellationToken, mut child: Option<Progra
     tokio::select! {
         _ = &mut service => {}
         () = exit(&mut child) => {}
-        // Told to end, a server on a pipe finds it closed; one that reads nothing never does.
+        // A server on a pipe sees the pipe closed; one that does not read must be killed.
         () = stop.cancelled() => drop(tokio::time::timeout(GRACE, &mut service).await),
     }
-    if let Some(Program { running: Running { group, child }, .. }) = &mut child {
+    if let Some(Program { running: RunningProgram { group, child }, .. }) = &mut child {
         let _ = tokio::time::timeout(GRACE, child.wait()).await;
         group.kill();
         let _ = child.wait().await;
@@ -222,22 +224,22 @@ async fn watch(client: Client, stop: CancellationToken, mut child: Option<Progra
     lost();
 }
 
-impl Connection {
+impl McpConnection {
     pub(super) fn is_open(&self) -> bool {
         !self.peer.is_transport_closed() && !self.stop.is_cancelled()
     }
 
-    /// How the connection ended, by that error or by itself.
+    /// Description of how the connection ended.
     pub(super) fn end(&self, error: Option<&ServiceError>) -> String {
-        self.words.with(&error.map_or_else(|| "it ended".into(), trouble::lost))
+        self.output.with(&error.map_or_else(|| "it ended".into(), errors::lost))
     }
 
-    /// A failure of a call with the missing permission it shows, if it shows one.
+    /// Failure of a call with the missing permission that it indicates.
     pub(super) fn explain(&self, failure: String) -> String {
-        self.words.explain(failure)
+        self.output.explain(failure)
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -252,7 +254,7 @@ impl Connection {
                 trace.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
             options = options.with_meta(RequestMetaObject::from(trace));
         }
-        let mut waiting = Waiting(Some(self.peer.send_request_with_option(request, options).await?));
+        let mut waiting = CancelOnDrop(Some(self.peer.send_request_with_option(request, options).await?));
         let answer = match &mut waiting.0 {
             Some(handle) => (&mut handle.rx).await,
             None => return Err(ServiceError::TransportClosed),
@@ -261,7 +263,7 @@ impl Connection {
         answer.unwrap_or(Err(ServiceError::TransportClosed))
     }
 
-    /// Every tool of the server, page by page.
+    /// All tools of the server.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
         let mut tools = Vec::new();
         let mut cursor = None;
@@ -281,23 +283,23 @@ impl Connection {
         Err(format!("there are more than {MAX_PAGES} pages of them"))
     }
 
-    /// Ends the connection and waits until nothing of it is left.
+    /// Closes the connection and waits until its resources are released.
     pub(super) async fn close(&self) {
         self.stop.cancel();
         self.ended.cancelled().await;
     }
 }
 
-impl Drop for Connection {
+impl Drop for McpConnection {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// A request whose answer is awaited; dropped before that, it is cancelled on the other side.
-struct Waiting(Option<RequestHandle<RoleClient>>);
+/// Pending request; cancelled at the server when dropped.
+struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -318,8 +320,8 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
     lines.into_iter().map(header).collect()
 }
 
-/// Reads a child's standard error for as long as it has one: a child must never wait for us.
-async fn listen(server: String, stderr: ChildStderr, words: Arc<Words>) {
+/// Reads a child's standard error to its end, so that the child never blocks on it.
+async fn log_stderr(server: String, stderr: ChildStderr, output: Arc<ServerOutput>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -328,8 +330,8 @@ async fn listen(server: String, stderr: ChildStderr, words: Arc<Words>) {
         if matches!(read, Ok(0) | Err(_)) {
             return;
         }
-        words.tail.lock().unwrap_or_else(PoisonError::into_inner).push(&line);
+        output.tail.lock().unwrap_or_else(PoisonError::into_inner).push(&line);
         let text = printable(&String::from_utf8_lossy(&line));
-        tracing::debug!(%server, "{}", words.secrets.redact(text.trim_end()));
+        tracing::debug!(%server, "{}", output.secrets.redact(text.trim_end()));
     }
 }

@@ -1,4 +1,4 @@
-//! An MCP tool's result as the rest of the house knows it.
+//! Converts the result of an MCP tool.
 //!
 //! Results: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result>
 
@@ -7,21 +7,21 @@ use nuncio_engine::ports::runner::ToolOutput;
 use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
 use serde_json::Value;
 
-/// Why a call did not work, in the server's words.
+/// Failed call with the server's message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct CallFailure {
     pub(super) text: String,
-    /// Whether it may be that the tool does not exist.
+    /// Whether the tool may not exist.
     pub(super) suspicious: bool,
 }
 
-/// What a server's answer to a call amounts to.
-pub(super) fn output(result: ServerResult) -> Result<ToolOutput, Refusal> {
+/// Converts the response to a call.
+pub(super) fn output(result: ServerResult) -> Result<ToolOutput, CallFailure> {
     let (content, structured, is_error) = match result {
         ServerResult::CallToolResult(result) => {
             (result.content.into_iter().map(block).collect(), result.structured_content, result.is_error == Some(true))
         }
-        // A result with a kind of content that the SDK does not know.
+        // The result has a content type that the SDK does not know.
         ServerResult::CustomResult(custom) => raw(custom.0)?,
         ServerResult::EmptyResult(_) => (Vec::new(), None, false),
         ServerResult::InputRequiredResult(_) => {
@@ -40,16 +40,16 @@ pub(super) fn output(result: ServerResult) -> Result<ToolOutput, Refusal> {
     Ok(output)
 }
 
-fn refusal(text: &str) -> Refusal {
-    Refusal { text: text.to_owned(), suspicious: false }
+fn refusal(text: &str) -> CallFailure {
+    CallFailure { text: text.to_owned(), suspicious: false }
 }
 
-type Parts = (Vec<Block>, Option<Value>, bool);
+type ResultParts = (Vec<Block>, Option<Value>, bool);
 
-/// Reads a result block by block, so that one unknown kind does not cost the others.
-fn raw(mut result: Value) -> Result<Parts, Refusal> {
+/// Parses a result block by block, so that one unknown type does not affect the others.
+fn raw(mut result: Value) -> Result<ResultParts, CallFailure> {
     let Some(Value::Array(items)) = result.get_mut("content").map(Value::take) else {
-        return Err(refusal("the MCP server answered something that is no result"));
+        return Err(refusal("the MCP server answered with something that is not a result"));
     };
     let read = |item: Value| match serde_json::from_value::<ContentBlock>(item.clone()) {
         Ok(known) => block(known),
@@ -95,7 +95,7 @@ fn describe(link: &Resource) -> String {
     format!("[{name}]({}){about}", link.uri)
 }
 
-/// Whether a media type can stand in a `data:` address without ending it early.
+/// Whether a media type is safe in a `data:` URL.
 fn is_mime(text: &str) -> bool {
     let token =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b));
@@ -106,7 +106,7 @@ fn kind(mime: Option<&str>) -> &str {
     mime.filter(|mime| is_mime(mime)).unwrap_or("of an unknown type")
 }
 
-/// How many bytes there are behind a Base64 text, about.
+/// Approximate number of bytes behind a Base64 text.
 fn size(base64: &str) -> String {
     format!("{} bytes", base64.trim_end_matches('=').len() * 3 / 4)
 }
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(result: Value) -> Result<ToolOutput, Refusal> {
+    fn read(result: Value) -> Result<ToolOutput, CallFailure> {
         output(serde_json::from_value(result).unwrap())
     }
 
     #[test]
-    fn every_kind_of_content_becomes_a_block() {
+    fn every_content_type_becomes_a_block() {
         let output = read(json!({"content": [
             {"type": "text", "text": "hello"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_costs_only_itself() {
+    fn unknown_content_type_does_not_affect_other_blocks() {
         let output =
             read(json!({"content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "hello"}]})).unwrap();
         assert_eq!(output.content, [Block::text("[content of an unknown kind: hologram]"), Block::text("hello")]);
     }
 
     #[test]
-    fn an_error_is_its_text() {
+    fn error_result_becomes_its_text() {
         let refused =
             read(json!({"content": [{"type": "text", "text": "no rooms left"}], "isError": true})).unwrap_err();
         assert_eq!(refused.text, "no rooms left");

@@ -1,4 +1,4 @@
-//! Tools taken over from MCP servers as they are.
+//! Imports tools of MCP servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use serde_json::Value;
 
-use crate::runners::Offer;
+use crate::runners::McpOffer;
 
-/// How long one call of an imported tool may take: as long as one that says nothing about it.
+/// Timeout of an imported tool; equal to the default of declared tools.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one server has, and what of it the agent wants.
-pub(super) type Wanted = (BackendName, McpImport, Vec<rmcp::model::Tool>);
+/// Server, import rules and listed tools.
+pub(super) type ServerImport = (BackendName, McpImport, Vec<rmcp::model::Tool>);
 
-/// Adds the imported tools to an agent. A tool the agent declares itself wins over an imported one.
-pub(super) fn add(mut agent: Agent, offers: &[Wanted]) -> Result<Agent, String> {
+/// Adds imported tools to an agent. A declared tool takes precedence.
+pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, String> {
     let mut imported: BTreeMap<ToolName, &BackendName> = BTreeMap::new();
     for (server, import, offered) in offers {
-        for tool in wanted(server, import, offered)? {
-            let tool = take_over(server, import, tool)?;
+        for tool in selected_tools(server, import, offered)? {
+            let tool = import_tool(server, import, tool)?;
             if let Some(other) = imported.get(&tool.name) {
                 return Err(format!(
                     "the MCP servers `{other}` and `{server}` both have a tool `{}`; say with `only` which of them to import it from",
@@ -38,12 +38,12 @@ pub(super) fn add(mut agent: Agent, offers: &[Wanted]) -> Result<Agent, String> 
     Ok(agent)
 }
 
-/// The tools of a server that can be taken over, and what keeps the others from it.
-pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> Offer {
+/// Tools of a server that can be imported, and reasons why others cannot.
+pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> McpOffer {
     let import = McpImport { only: None, scope: None, exposed: true, human_authorization: false };
-    let mut offer = Offer::default();
+    let mut offer = McpOffer::default();
     for tool in listed {
-        match take_over(&server.name, &import, tool) {
+        match import_tool(&server.name, &import, tool) {
             Ok(tool) if offer.tools.iter().any(|before| before.name == tool.name) => {}
             Ok(tool) => offer.tools.push(tool),
             Err(why) => offer.unusable.push(why),
@@ -52,13 +52,13 @@ pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> Offer {
     offer
 }
 
-/// The names of tools, for a message.
+/// Names of tools for a message.
 pub(super) fn names(tools: &[rmcp::model::Tool]) -> String {
     let names: Vec<String> = tools.iter().take(50).map(|tool| format!("`{}`", tool.name)).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn wanted<'a>(
+fn selected_tools<'a>(
     server: &BackendName,
     import: &McpImport,
     offered: &'a [rmcp::model::Tool],
@@ -75,7 +75,7 @@ fn wanted<'a>(
         .collect()
 }
 
-fn take_over(server: &BackendName, import: &McpImport, tool: &rmcp::model::Tool) -> Result<Tool, String> {
+fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Tool) -> Result<Tool, String> {
     let place = || format!("the tool `{}` of the MCP server `{server}` cannot be imported", tool.name);
     let name = ToolName::parse(&tool.name)
         .map_err(|error| format!("{}: {error}; name those you need with `only`", place()))?;

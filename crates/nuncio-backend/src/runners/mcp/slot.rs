@@ -1,5 +1,4 @@
-//! The place of one server's connection: opened when first needed, again after it was lost, and not
-//! again and again.
+//! Connection of one server: opened on first use, reopened after a loss with growing delays.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,42 +8,42 @@ use nuncio_core::agent::{Agent, McpServer};
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::World;
-use super::connection::{self, Connection};
+use super::McpContext;
+use super::connection::{self, McpConnection};
 
-/// How long a server is left alone after its first failure; twice as long after each further one.
+/// Delay after the first failure; doubled after each further one.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// How long at most.
+/// Upper bound of the delay.
 const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// The place of one server's connection.
+/// Connection of one server, which may be closed.
 #[derive(Debug)]
-pub(super) struct Slot {
-    world: Arc<World>,
-    /// The agent without its tools: its name and secrets are what a connection needs.
+pub(super) struct ConnectionSlot {
+    context: Arc<McpContext>,
+    /// Agent without its tools; a connection needs its name and secrets.
     agent: Agent,
     server: McpServer,
     base_dir: PathBuf,
     state: Mutex<State>,
-    /// Held by whoever is opening the connection.
+    /// Held while the connection is being opened.
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    connection: Option<Arc<Connection>>,
-    /// Failures since the server last answered.
+    connection: Option<Arc<McpConnection>>,
+    /// Failures since the last response of the server.
     failures: u32,
-    /// Until when it is left alone, and why.
-    rest: Option<(Timestamp, String)>,
+    /// End of the delay, and the failure that caused it.
+    delay: Option<(Timestamp, String)>,
 }
 
-impl Slot {
-    pub(super) fn new(world: Arc<World>, agent: &Agent, server: &McpServer, base_dir: PathBuf) -> Arc<Self> {
+impl ConnectionSlot {
+    pub(super) fn new(context: Arc<McpContext>, agent: &Agent, server: &McpServer, base_dir: PathBuf) -> Arc<Self> {
         let agent = Agent { tools: Vec::new(), mcp: Vec::new(), ..agent.clone() };
         Arc::new(Self {
-            world,
+            context,
             agent,
             server: server.clone(),
             base_dir,
@@ -54,12 +53,12 @@ impl Slot {
         })
     }
 
-    /// Whether this is the place of that server, as that agent declares it.
+    /// Whether this is the slot of that server declaration.
     pub(super) fn serves(&self, agent: &Agent, server: &McpServer, base_dir: &Path) -> bool {
         self.base_dir == base_dir && self.is_of(agent, server)
     }
 
-    /// As [`Slot::serves`], wherever the agent's file was.
+    /// As [`ConnectionSlot::serves`], without regard to the agent's folder.
     pub(super) fn is_of(&self, agent: &Agent, server: &McpServer) -> bool {
         self.agent.name == agent.name
             && self.server.name == server.name
@@ -68,25 +67,25 @@ impl Slot {
             && self.agent.allow == agent.allow
     }
 
-    /// The connection, opened if need be. Fails at once while the server is left alone.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        if let Some(known) = self.known() {
-            return known;
+    /// Returns the connection, opening it if needed. Fails at once during the delay after a failure.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<McpConnection>, String> {
+        if let Some(immediate) = self.immediate() {
+            return immediate;
         }
-        // On its own, so that a caller who gives up does not stop a slow server from ever starting.
+        // Runs in its own task, so that a caller that stops waiting does not prevent a slow server from starting.
         let slot = Arc::clone(self);
         let opening = tokio::spawn(async move { slot.open().await });
         opening.await.unwrap_or_else(|_| Err(self.sentence("could not be started")))
     }
 
-    async fn open(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+    async fn open(self: &Arc<Self>) -> Result<Arc<McpConnection>, String> {
         let _turn = self.opening.lock().await;
-        if let Some(known) = self.known() {
-            return known;
+        if let Some(immediate) = self.immediate() {
+            return immediate;
         }
         let gone = self.sentence("is no longer served");
         let opened = tokio::select! {
-            opened = connection::open(&self.world, &self.agent, &self.server, &self.base_dir, Arc::downgrade(self)) => opened,
+            opened = connection::open(&self.context, &self.agent, &self.server, &self.base_dir, Arc::downgrade(self)) => opened,
             () = self.closed.cancelled() => return Err(gone),
         };
         let mut state = self.state();
@@ -94,47 +93,47 @@ impl Slot {
             Ok(_) if self.closed.is_cancelled() => Err(gone),
             Ok(connection) => {
                 state.connection = Some(Arc::clone(&connection));
-                state.rest = None;
+                state.delay = None;
                 Ok(connection)
             }
             Err(why) => {
                 let why = self.sentence(&format!("cannot be used: {why}"));
-                self.rest(&mut state, why.clone());
+                self.delay(&mut state, why.clone());
                 Err(why)
             }
         }
     }
 
-    /// What can be said without waiting: a connection, or that there will be none for now.
-    fn known(&self) -> Option<Result<Arc<Connection>, String>> {
+    /// Result that is available without waiting: the connection, or the failure during the delay.
+    fn immediate(&self) -> Option<Result<Arc<McpConnection>, String>> {
         let mut state = self.state();
         if let Some(connection) = state.connection.take() {
             if connection.is_open() {
                 state.connection = Some(Arc::clone(&connection));
                 return Some(Ok(connection));
             }
-            self.rest(&mut state, self.sentence(&format!("was lost: {}", connection.end(None))));
+            self.delay(&mut state, self.sentence(&format!("was lost: {}", connection.end(None))));
         }
-        let now = self.world.clock.now();
-        let (until, why) = state.rest.as_ref().filter(|(until, _)| now < *until)?;
+        let now = self.context.clock.now();
+        let (until, why) = state.delay.as_ref().filter(|(until, _)| now < *until)?;
         Some(Err(format!("{why}; it will be tried again in {:?}, at {until}", now.until(*until))))
     }
 
-    /// The server answered, so its next failure is a first one.
-    pub(super) fn healthy(&self) {
+    /// Resets the failure count after a response.
+    pub(super) fn reset_failures(&self) {
         self.state().failures = 0;
     }
 
-    /// This connection is of no more use. Those still waiting on it may finish.
-    pub(super) fn lost(&self, connection: &Arc<Connection>, why: &str) {
+    /// Discards this connection. Calls on it may finish.
+    pub(super) fn lost(&self, connection: &Arc<McpConnection>, why: &str) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;
-            self.rest(&mut state, self.sentence(&format!("was lost: {why}")));
+            self.delay(&mut state, self.sentence(&format!("was lost: {why}")));
         }
     }
 
-    /// Ends the connection and waits until nothing of it is left.
+    /// Closes the connection and waits until its resources are released.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let connection = self.state().connection.take();
@@ -143,17 +142,17 @@ impl Slot {
         }
     }
 
-    /// Ends the connection without waiting.
-    pub(super) fn abandon(&self) {
+    /// Closes the connection without waiting.
+    pub(super) fn close_without_waiting(&self) {
         self.closed.cancel();
         self.state().connection = None;
     }
 
-    fn rest(&self, state: &mut State, why: String) {
+    fn delay(&self, state: &mut State, why: String) {
         let span = BACK_OFF.saturating_mul(1 << state.failures.min(16)).min(MAX_BACK_OFF);
         state.failures = state.failures.saturating_add(1);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
-        state.rest = Some((self.world.clock.now().after(span), why));
+        state.delay = Some((self.context.clock.now().after(span), why));
     }
 
     fn sentence(&self, predicate: &str) -> String {

@@ -1,27 +1,27 @@
-//! Finding in what a program says that it lacked a permission.
+//! Recognises missing permissions in the output of a program.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use nuncio_confine::Reach;
+use nuncio_confine::ConfinementRules;
 
-/// How programs say that the system refused something, in lower case.
+/// Phrases of programs for refused access, in lower case.
 const SIGNS: [&str; 6] = [
     "permission denied",
     "eacces",
     "operation not permitted",
     "eperm",
     "permissionerror",
-    // SQLite does not say why.
+    // SQLite does not report the cause.
     "unable to open database file",
 ];
 
-/// What was refused, if the text says that something was: a sentence with what to do.
-pub(super) fn find(text: &str, reach: &Reach) -> Option<String> {
+/// Sentence with the refused resource and the setting to change; `None` if the text shows no refusal.
+pub(super) fn find(text: &str, reach: &ConfinementRules) -> Option<String> {
     let lower = text.to_lowercase();
     let named = paths(text).find_map(|path| refused(&path, reach));
     if !SIGNS.iter().any(|sign| lower.contains(sign)) {
-        // Some interpreters say that a file which they may not read does not exist.
+        // Some interpreters report an unreadable file as missing.
         let is_missing = ["cannot find module", "no such file"].iter().any(|sign| lower.contains(sign));
         return named.filter(|_| is_missing && paths(text).any(|path| path.exists() && !reach.reads(&path)));
     }
@@ -33,7 +33,7 @@ pub(super) fn find(text: &str, reach: &Reach) -> Option<String> {
     Some(named.unwrap_or_else(unknown))
 }
 
-fn refused(path: &Path, reach: &Reach) -> Option<String> {
+fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
     let shown = path.display();
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) && !reach.unix {
         return Some(format!(
@@ -50,7 +50,7 @@ fn refused(path: &Path, reach: &Reach) -> Option<String> {
     Some(format!("The program may not {what} {shown}: name it in `allow.{key}` of the agent file to let it."))
 }
 
-/// The absolute paths in a text, without what stands around them.
+/// Absolute paths in a text.
 fn paths(text: &str) -> impl Iterator<Item = PathBuf> + '_ {
     let ends = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;".contains(c);
     let words = text.split(ends).map(|word| word.trim_end_matches([':', '.', '!', '?']));
@@ -74,25 +74,26 @@ mod tests {
             "PermissionError: [Errno 13] Permission denied: '/srv/notes/a.txt'",
             "open /srv/notes/a.txt: permission denied",
         ] {
-            let said = find(text, &Reach::default()).unwrap();
+            let said = find(text, &ConfinementRules::default()).unwrap();
             assert!(said.contains("may not read /srv/notes/a.txt") && said.contains("allow.read"), "{said}");
         }
     }
 
     #[test]
     fn refused_write_names_the_key_allow_write() {
-        let reach = Reach { read: vec!["/srv".into()], ..Reach::default() };
+        let reach = ConfinementRules { read: vec!["/srv".into()], ..ConfinementRules::default() };
         let said = find("touch: cannot touch '/srv/new': Permission denied", &reach).unwrap();
         assert!(said.contains("may not change /srv/new") && said.contains("allow.write"), "{said}");
-        let hidden = Reach { hidden: Some("/srv/data".into()), ..reach.clone() };
+        let hidden = ConfinementRules { hidden: Some("/srv/data".into()), ..reach.clone() };
         let said = find("cat: /srv/data/secret.key: Permission denied", &hidden).unwrap();
         assert!(said.contains("in the data directory"), "{said}");
     }
 
     #[test]
     fn other_failures_are_left_as_they_are() {
-        assert_eq!(find("no rooms left in /srv/notes", &Reach::default()), None);
-        let said = find("sqlite3.OperationalError: unable to open database file", &Reach::default()).unwrap();
+        assert_eq!(find("no rooms left in /srv/notes", &ConfinementRules::default()), None);
+        let said =
+            find("sqlite3.OperationalError: unable to open database file", &ConfinementRules::default()).unwrap();
         assert!(said.contains("may lack a permission"), "{said}");
     }
 }

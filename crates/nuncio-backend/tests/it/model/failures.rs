@@ -1,4 +1,4 @@
-//! Servers that are busy, break off, stall or say too much.
+//! Servers that are busy, disconnect, stall or send too much.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn error(status: &str, headers: &str, message: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_when_it_says_so() {
+async fn busy_server_is_retried_after_retry_after() {
     let (at, log) = server(vec![
         error("429 Too Many Requests", "retry-after: 7\r\n", "slow down"),
         error("503 Service Unavailable", "", "busy"),
@@ -16,17 +16,17 @@ async fn a_busy_server_is_asked_again_when_it_says_so() {
     .await;
     let thinker = brain("openai", &at, "");
     let began = thinker.workshop.clock.now();
-    let (_, blocks) = thinker.think_long().await.blocks();
+    let (_, blocks) = thinker.think_with_moving_clock().await.blocks();
     assert_eq!(blocks[0]["text"], "Hello");
     assert_eq!(log.lock().unwrap().len(), 3);
-    // Seven seconds as asked, two as is our habit before a third.
+    // Seven seconds as requested, then two seconds by default.
     let waited = began.until(thinker.workshop.clock.now());
     assert!(waited >= Duration::from_secs(9), "{waited:?}");
     assert!(waited < Duration::from_secs(60), "{waited:?}");
 }
 
 #[tokio::test]
-async fn it_is_not_asked_before_that() {
+async fn retry_waits_for_retry_after() {
     let (at, log) = server(vec![error("429 Too Many Requests", "retry-after: 7\r\n", "slow down"), hello()]).await;
     let thinker = brain("openai", &at, "");
     let mut step = Box::pin(thinker.think());
@@ -41,21 +41,21 @@ async fn it_is_not_asked_before_that() {
 }
 
 #[tokio::test]
-async fn a_date_to_come_again_is_understood() {
-    // The workshop's clock shows 2026-11-15, 11:00 UTC, when it begins.
+async fn retry_after_date_is_parsed() {
+    // The workshop's clock starts at 2026-11-15, 11:00 UTC.
     let later = "retry-after: Sun, 15 Nov 2026 11:00:05 GMT\r\n";
     let (at, log) = server(vec![error("529 Overloaded", later, "overloaded"), hello()]).await;
     let thinker = brain("anthropic", &at, "");
     let began = thinker.workshop.clock.now();
-    thinker.think_long().await.failure();
+    thinker.think_with_moving_clock().await.failure();
     assert_eq!(log.lock().unwrap().len(), 2);
     assert!(began.until(thinker.workshop.clock.now()) >= Duration::from_secs(5));
 }
 
 #[tokio::test]
-async fn three_times_is_enough_and_some_things_are_not_worth_a_second() {
+async fn retries_stop_after_three_attempts_and_client_errors_are_not_retried() {
     let (at, log) = server(vec![error("500 Internal Server Error", "", "no luck")]).await;
-    let why = brain("openai", &at, "").think_long().await.failure();
+    let why = brain("openai", &at, "").think_with_moving_clock().await.failure();
     assert_eq!(why, "openai (127.0.0.1) answered with status 500 Internal Server Error: no luck (tried 3 times)");
     assert_eq!(log.lock().unwrap().len(), 3);
 
@@ -79,14 +79,14 @@ async fn three_times_is_enough_and_some_things_are_not_worth_a_second() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_tried_and_named() {
+async fn unreachable_server_is_retried_and_named() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let why = brain("ollama", &format!("http://{free}"), "").think_long().await.failure();
+    let why = brain("ollama", &format!("http://{free}"), "").think_with_moving_clock().await.failure();
     assert!(why.starts_with("ollama (127.0.0.1) cannot be reached: ") && why.ends_with("(tried 3 times)"), "{why}");
 }
 
 #[tokio::test]
-async fn no_secret_comes_out_in_an_error() {
+async fn error_contains_no_secret() {
     let address = tiny::serve_whole(|received| {
         let key = received.header("authorization").unwrap_or_default().to_owned();
         tiny::answer("401 Unauthorized", "", &format!("<html>{key} is wrong\u{1b}[31m</html>"))
@@ -100,15 +100,15 @@ async fn no_secret_comes_out_in_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_error_and_is_not_begun_again() {
+async fn interrupted_answer_is_an_error_and_not_retried() {
     let begun = events(&[said("Half an ans")]);
     let chunked = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     for (answer, complaint) in [
         (format!("{HEAD}{begun}"), "it ended without saying that it was finished"),
-        (format!("{HEAD}{begun}data: {{\"choi"), "it sent what is no event: {\"choi"),
+        (format!("{HEAD}{begun}data: {{\"choi"), "it sent something that is not an event: {\"choi"),
         (format!("{chunked}{:x}\r\n{begun}\r\n", begun.len()), ""),
         (format!("{HEAD}{begun}data: {{\"error\":{{\"message\":\"the GPU fell out\"}}}}\n\n"), "the GPU fell out"),
-        (format!("{HEAD}{begun}data: nonsense\n\n"), "it sent what is no event: nonsense"),
+        (format!("{HEAD}{begun}data: nonsense\n\n"), "it sent something that is not an event: nonsense"),
     ] {
         let (at, log) = server(vec![answer]).await;
         let step = brain("openai", &at, "").think().await;
@@ -125,7 +125,7 @@ async fn an_answer_that_breaks_off_is_an_error_and_is_not_begun_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_is_an_error() {
+async fn response_without_event_stream_is_an_error() {
     let whole = json!({"choices": [{"message": {"content": "Hello"}}]}).to_string();
     let (at, log) = server(vec![tiny::answer("200 OK", "content-type: application/json\r\n", &whole)]).await;
     let why = brain("openai", &at, "").think().await.failure();
@@ -137,7 +137,7 @@ async fn an_answer_that_is_no_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn more_than_a_line_may_hold_is_not_read() {
+async fn line_above_the_limit_is_refused() {
     let mut huge = format!("{HEAD}{}data: ", events(&[said("a")]));
     huge.push_str(&"x".repeat(5 << 20));
     let (at, _) = server(vec![huge]).await;
@@ -147,7 +147,7 @@ async fn more_than_a_line_may_hold_is_not_read() {
     assert!(why.ends_with("a line of the event stream is longer than 4194304 bytes"), "{why}");
 }
 
-/// A server that begins to answer, tells its client's end, and otherwise says nothing.
+/// Server that begins to answer, reports the disconnect of its client and sends nothing more.
 async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::Receiver<()>) {
     let (started, starts) = oneshot::channel();
     let (left, leaves) = oneshot::channel();
@@ -158,7 +158,7 @@ async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::
             let Some((started, left)) = ends else { return };
             stream.write_all(begun.as_bytes()).await.unwrap();
             let _ = started.send(());
-            // Nothing, or an error: gone either way.
+            // End of stream or an error: the client is gone.
             while matches!(stream.read(&mut [0; 64]).await, Ok(1..)) {}
             let _ = left.send(());
         }
@@ -168,11 +168,11 @@ async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::
 }
 
 #[tokio::test]
-async fn silence_in_the_middle_ends_it() {
+async fn stalled_answer_times_out() {
     let (at, _, left) = stuck("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"So…\"}}]}\n\n").await;
     let thinker = brain("openai", &at, "");
     let began = thinker.workshop.clock.now();
-    let step = thinker.think_long().await;
+    let step = thinker.think_with_moving_clock().await;
     assert_eq!(step.message["content"][0]["text"], "So…");
     assert_eq!(step.failure(), "openai (127.0.0.1) broke off its answer: nothing came for 120 seconds");
     assert!(began.until(thinker.workshop.clock.now()) >= Duration::from_secs(120));
@@ -180,15 +180,15 @@ async fn silence_in_the_middle_ends_it() {
 }
 
 #[tokio::test]
-async fn silence_from_the_start_ends_it_too() {
+async fn missing_response_times_out() {
     let (at, _, left) = stuck("").await;
-    let why = brain("openai", &at, "").think_long().await.failure();
+    let why = brain("openai", &at, "").think_with_moving_clock().await.failure();
     assert_eq!(why, "openai (127.0.0.1) did not answer within 300 seconds");
     left.await.unwrap();
 }
 
 #[tokio::test]
-async fn whoever_stops_thinking_lets_the_server_go() {
+async fn dropped_step_closes_the_connection() {
     for begun in ["", "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[]}\n\n"] {
         let (at, started, left) = stuck(begun).await;
         let thinker = brain("openai", &at, "");

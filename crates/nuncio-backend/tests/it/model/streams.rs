@@ -1,9 +1,9 @@
-//! Answers that come to their end, however they are cut.
+//! Complete answers in any chunking.
 
 use super::*;
 
 #[tokio::test]
-async fn an_answer_is_streamed_and_the_request_is_as_it_should_be() {
+async fn answer_is_streamed_and_request_is_complete() {
     let (url, log) = server(vec![hello()]).await;
     let rest = "temperature = 0.5\nmax_tokens = 99\ninstructions = \"Speak {{ options.language }}.\"\n\
                 [[option]]\nname = \"language\"\ntype = \"text\"\ndefault = \"French\"";
@@ -24,7 +24,7 @@ async fn an_answer_is_streamed_and_the_request_is_as_it_should_be() {
 }
 
 #[tokio::test]
-async fn anthropic_is_spoken_to_in_its_own_way() {
+async fn anthropic_request_and_answer_use_its_dialect() {
     let stream = events(&[
         json!({"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
@@ -44,7 +44,7 @@ async fn anthropic_is_spoken_to_in_its_own_way() {
     let call = json!({"type": "tool_use", "toolCallId": "toolu_1", "name": "add", "input": {"a": 1}});
     assert_eq!(blocks, json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, call]));
 
-    // What it said goes back to it, signature and all.
+    // The message is sent back with its signature.
     thinker.history.push(serde_json::from_value(message).unwrap());
     thinker
         .history
@@ -68,7 +68,7 @@ async fn anthropic_is_spoken_to_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_byte_at_a_time_is_enough() {
+async fn answer_in_single_byte_chunks_is_parsed() {
     let call = |call: Value| json!({"choices": [{"delta": {"tool_calls": [call]}}]});
     let stream = events(&[
         json!({"choices": [{"delta": {"reasoning_content": "Hm, 想想"}}]}),
@@ -79,7 +79,7 @@ async fn a_byte_at_a_time_is_enough() {
         finish("tool_calls"),
         json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
     ]);
-    // As chunks of one byte, and with the end of the last line left out.
+    // Chunks of one byte, without the end of the last line.
     let mut answer =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
             .to_vec();
@@ -116,7 +116,7 @@ async fn a_byte_at_a_time_is_enough() {
 }
 
 #[tokio::test]
-async fn a_session_may_choose_the_model_and_bring_its_own_key() {
+async fn session_options_choose_model_and_key() {
     let (url, log) = server(vec![hello()]).await;
     let rest = "options = { model = \"model\", temperature = \"mood\", key = \"pin\" }\n\
                 [[option]]\nname = \"model\"\ntype = \"text\"\n[[option]]\nname = \"mood\"\ntype = \"text\"\n\
@@ -141,26 +141,26 @@ async fn a_session_may_choose_the_model_and_bring_its_own_key() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_never_run_a_tool() {
+async fn malformed_arguments_never_run_a_tool() {
     let call = |name: &str| json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": name, "arguments": "{\"a\": on"}}]}}]});
     let answer = |name: &str, reason: &str| format!("{HEAD}{}data: [DONE]\n\n", events(&[call(name), finish(reason)]));
     let (url, _) = server(vec![answer("add", "tool_calls"), answer("add", "length"), answer("made_up", "stop")]).await;
     let thinker = brain("openai", &url, "");
-    // The tool requires what is not there: the call is made to be refused, and the model reads why.
+    // The tool requires a missing argument: the call is made, refused, and the model reads why.
     let (_, blocks) = thinker.think().await.blocks();
     let input = &blocks[0]["input"];
     assert_eq!(*input, json!({"unreadable_arguments": "{\"a\": on"}));
     thinker.agent.tool("add").unwrap().input.check(input).unwrap_err();
-    // Cut off by the limit, it is not made.
+    // A call cut off by the token limit is not made.
     let (thought, blocks) = thinker.think().await.blocks();
     assert_eq!((thought.stop, blocks), (StopReason::MaxTokens, json!([])));
-    // Of a tool nobody checks, it is an error.
+    // For a tool without required arguments it is an error.
     let why = thinker.think().await.failure();
     assert!(why.contains("a call of `made_up` whose arguments are no JSON object: {\"a\": on"), "{why}");
 }
 
 #[tokio::test]
-async fn an_end_without_a_done_is_an_end() {
+async fn stream_without_done_marker_is_complete() {
     let (url, _) = server(vec![format!("{HEAD}{}", events(&[said("Hi"), finish("length")]))]).await;
     let (thought, blocks) = brain("ollama", &url, "window_tokens = 2000").think().await.blocks();
     assert_eq!((thought.stop, blocks), (StopReason::MaxTokens, json!([{"type": "text", "text": "Hi"}])));

@@ -1,4 +1,4 @@
-//! How a history goes out.
+//! Requests built from a history.
 
 use nuncio_core::agent::{ModelOptions, ModelSpec, Provider};
 use nuncio_core::ids::ToolName;
@@ -6,9 +6,9 @@ use nuncio_core::message::Message;
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::{Value, json};
 
-use crate::brains::model::conversation::Conversation;
+use crate::brains::model::conversation::ModelConversation;
 use crate::brains::model::names::ToolNames;
-use crate::brains::model::reading::Ask;
+use crate::brains::model::parser::RequestParameters;
 use crate::brains::model::{anthropic, openai};
 
 pub(super) fn spec(provider: Provider) -> ModelSpec {
@@ -34,16 +34,16 @@ fn request(provider: Provider, history: &Value) -> Value {
     let history: Vec<Message> = serde_json::from_value(history.clone()).unwrap();
     let tools = tools();
     let names = ToolNames::new(&tools);
-    let conversation = Conversation::new(provider, Some("Be kind."), &history, &names);
-    let ask = Ask { provider, at_home: true, model: "m", temperature: Some(0.5), max_tokens: Some(100) };
+    let conversation = ModelConversation::new(provider, Some("Be kind."), &history, &names);
+    let ask = RequestParameters { provider, at_home: true, model: "m", temperature: Some(0.5), max_tokens: Some(100) };
     match provider {
         Provider::Anthropic => anthropic::request(&ask, &conversation, &tools, &names),
         _ => openai::request(&ask, &conversation, &tools, &names),
     }
 }
 
-/// A conversation with everything in it: two exchanges that use the same call id, parallel calls,
-/// answers out of order, pictures both ways, thinking.
+/// History with two exchanges that reuse a call id, parallel calls, results out of order, images in both directions,
+/// and thinking.
 fn history() -> Value {
     json!([
         {"role": "system", "content": "You are at the desk."},
@@ -65,7 +65,7 @@ fn history() -> Value {
 }
 
 #[test]
-fn openai_gets_messages() {
+fn openai_request_has_role_messages() {
     let body = request(Provider::OpenAi, &history());
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     assert_eq!(
@@ -98,7 +98,7 @@ fn openai_gets_messages() {
 }
 
 #[test]
-fn anthropic_gets_blocks_by_turns() {
+fn anthropic_request_has_alternating_block_messages() {
     let body = request(Provider::Anthropic, &history());
     let text = |text: &str| json!({"type": "text", "text": text});
     assert_eq!(
@@ -136,7 +136,7 @@ fn anthropic_gets_blocks_by_turns() {
 }
 
 #[test]
-fn others_get_what_they_want_back() {
+fn provider_specific_data_is_sent_back() {
     let gemini = request(Provider::Gemini, &history());
     let calls = &gemini["messages"][2]["tool_calls"];
     assert_eq!((&calls[0]["extra_content"], &calls[1]["extra_content"]), (&Value::Null, &json!({"google": "g"})));
@@ -152,7 +152,7 @@ fn others_get_what_they_want_back() {
 }
 
 #[test]
-fn histories_that_no_server_takes_are_mended() {
+fn invalid_histories_are_repaired() {
     let odd = json!([
         {"role": "assistant", "content": "Welcome!"},
         {"role": "user", "content": ""},

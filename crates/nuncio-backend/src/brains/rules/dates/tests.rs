@@ -9,7 +9,7 @@ fn found(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_way_to_write_a_date() {
+fn all_date_formats_are_recognised() {
     for text in [
         "2026-12-24",
         "from 2026/12/24",
@@ -34,7 +34,7 @@ fn every_way_to_write_a_date() {
 }
 
 #[test]
-fn two_days_of_one_month() {
+fn two_days_of_one_month_give_two_dates() {
     for text in [
         "24 to 26 December 2026",
         "from the 24th until 26th of December",
@@ -51,7 +51,7 @@ fn two_days_of_one_month() {
 }
 
 #[test]
-fn a_date_without_a_year_is_the_next_one() {
+fn date_without_year_is_the_next_occurrence() {
     assert_eq!(found("3 March"), ["2027-03-03"]);
     assert_eq!(found("15 November"), ["2026-11-15"]);
     assert_eq!(found("30 December to 2 January"), ["2026-12-30", "2027-01-02"]);
@@ -59,13 +59,13 @@ fn a_date_without_a_year_is_the_next_one() {
 }
 
 #[test]
-fn what_is_no_date() {
+fn impossible_dates_and_ids_are_not_dates() {
     assert_eq!(found("2026-02-30, 40 December, 13月1日"), ["none", "none", "none"]);
     assert_eq!(found("R-2026-12-24 and 12026-12-24 and room 203 for 2, maybe, 5 marches"), [""; 0]);
 }
 
 #[test]
-fn lengths_of_stay() {
+fn lengths_of_stay_are_recognised() {
     for (text, days) in [
         ("for 3 nights", Some(3)),
         ("a week", Some(7)),
@@ -85,14 +85,14 @@ fn lengths_of_stay() {
 }
 
 #[test]
-fn spoken_in_both_languages() {
-    assert_eq!(spoken(date(2026, 12, 24), Language::English), "24 December 2026");
-    assert_eq!(spoken(date(2026, 12, 24), Language::Chinese), "2026年12月24日");
+fn dates_are_formatted_in_both_languages() {
+    assert_eq!(format_date(date(2026, 12, 24), Language::English), "24 December 2026");
+    assert_eq!(format_date(date(2026, 12, 24), Language::Chinese), "2026年12月24日");
 }
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "(?s).{0,60}", dated in "[0-9/.年月日a-z -]{0,40}") {
+    fn date_search_never_panics(text in "(?s).{0,60}", dated in "[0-9/.年月日a-z -]{0,40}") {
         for text in [text, dated] {
             let dates = find(&text, Date::MAX);
             length(&text, &dates);

@@ -2,7 +2,7 @@ use super::Subject;
 use super::transcript::check;
 
 #[test]
-fn a_room_is_found_and_booked() {
+fn room_is_found_and_booked_in_chinese() {
     check(
         &Subject::hotel(),
         r#"
@@ -37,7 +37,7 @@ fn a_room_is_found_and_booked() {
 }
 
 #[test]
-fn a_booking_from_the_first_question_to_the_last() {
+fn missing_slots_are_asked_for_in_chinese() {
     check(
         &Subject::hotel(),
         r#"
@@ -64,7 +64,7 @@ fn a_booking_from_the_first_question_to_the_last() {
 }
 
 #[test]
-fn a_matter_is_dropped() {
+fn intent_can_be_abandoned_in_chinese() {
     check(
         &Subject::hotel(),
         "guest: 取消预订
@@ -79,7 +79,7 @@ fn a_matter_is_dropped() {
 }
 
 #[test]
-fn everything_in_one_sentence() {
+fn one_chinese_sentence_can_fill_all_slots() {
     check(
         &Subject::hotel(),
         r#"
@@ -90,7 +90,7 @@ fn everything_in_one_sentence() {
 }
 
 #[test]
-fn one_line_is_often_enough() {
+fn single_chinese_messages_get_expected_reply_or_call() {
     for (said, done) in [
         ("取消GH-7K3QXM", r#"calls: cancel_reservation {"reservation_id":"GH-7K3QXM"}"#),
         ("我想查一下订单GH-7K3QXM", r#"calls: get_reservation {"reservation_id":"GH-7K3QXM"}"#),
@@ -109,7 +109,7 @@ fn one_line_is_often_enough() {
 }
 
 #[test]
-fn the_option_insists_on_chinese() {
+fn language_option_enforces_chinese() {
     let mut hotel = Subject::hotel();
     hotel.options.insert(nuncio_core::ids::OptionName::parse("language").unwrap(), "中文".into());
     check(

@@ -2,7 +2,7 @@ use super::Subject;
 use super::transcript::check;
 
 #[test]
-fn a_room_is_found_and_booked_and_cancelled() {
+fn room_is_found_booked_and_cancelled() {
     check(
         &Subject::hotel(),
         r#"
@@ -32,7 +32,7 @@ fn a_room_is_found_and_booked_and_cancelled() {
 }
 
 #[test]
-fn what_is_missing_is_asked_for_and_asked_again() {
+fn missing_slots_are_asked_for_until_answered() {
     check(
         &Subject::hotel(),
         r#"
@@ -63,7 +63,7 @@ fn what_is_missing_is_asked_for_and_asked_again() {
 }
 
 #[test]
-fn a_booking_is_put_aside_for_a_question_and_taken_up_again() {
+fn suspended_booking_resumes_after_another_question() {
     check(
         &Subject::hotel(),
         r#"
@@ -86,7 +86,7 @@ fn a_booking_is_put_aside_for_a_question_and_taken_up_again() {
 }
 
 #[test]
-fn a_matter_is_dropped() {
+fn intent_can_be_abandoned() {
     for words in ["never mind", "Cancel", "No, forget it!", "oh, cancel that please"] {
         check(
             &Subject::hotel(),
@@ -104,7 +104,7 @@ fn a_matter_is_dropped() {
 }
 
 #[test]
-fn everything_in_one_sentence() {
+fn one_sentence_can_fill_all_slots() {
     check(
         &Subject::hotel(),
         r#"
@@ -115,7 +115,7 @@ fn everything_in_one_sentence() {
 }
 
 #[test]
-fn a_new_date_does_not_go_with_a_remembered_one() {
+fn new_date_is_not_combined_with_remembered_date() {
     check(
         &Subject::hotel(),
         r#"
@@ -138,7 +138,7 @@ fn a_new_date_does_not_go_with_a_remembered_one() {
 }
 
 #[test]
-fn a_tool_that_is_not_offered_is_named() {
+fn reply_names_tool_that_is_not_offered() {
     let mut hotel = Subject::hotel();
     hotel.is_switched_on = false;
     check(
@@ -149,7 +149,7 @@ fn a_tool_that_is_not_offered_is_named() {
 }
 
 #[test]
-fn numbers_of_rooms_and_nights_are_no_guests() {
+fn counts_of_rooms_and_nights_are_not_guests() {
     check(
         &Subject::hotel(),
         "guest: is room 203 available for 3 nights from 2026-12-24?
@@ -162,7 +162,7 @@ fn numbers_of_rooms_and_nights_are_no_guests() {
 }
 
 #[test]
-fn one_line_is_often_enough() {
+fn single_messages_get_expected_reply_or_call() {
     for (said, done) in [
         ("I would like to make a reservation", "says: With pleasure. On which day will you arrive?"),
         ("cancel a reservation", "says: Which reservation shall I cancel? Its number looks like GH-7K3QXM."),
@@ -182,7 +182,7 @@ fn one_line_is_often_enough() {
 }
 
 #[test]
-fn an_agent_without_words_of_its_own_has_ours() {
+fn agent_without_texts_uses_built_in_sentences() {
     let agent = Subject::of(
         r#"
         [agent]

@@ -1,20 +1,19 @@
-//! Conversations written down, and held again.
+//! Conversation transcripts as tests.
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 
-use super::{Reply, Subject};
+use super::{NextStep, Subject};
 
-/// Holds the conversation and compares every word. Lines beginning `guest:` are said and `gets:`
-/// are what tools answer; `calls:` and `says:` are what must come of it. A line without such a
-/// beginning goes on with the one before.
+/// Replays a transcript and compares the whole text. `guest:` lines are user messages and `gets:` lines tool results;
+/// `calls:` and `says:` lines are the expected output. A line without a prefix continues the previous one.
 pub(super) fn check(subject: &Subject, transcript: &str) {
     let expected = transcript.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    assert_eq!(hold(subject, &expected), expected);
+    assert_eq!(replay(subject, &expected), expected);
 }
 
-/// The conversation that the guest's and the tools' lines of a transcript lead to.
-fn hold(subject: &Subject, transcript: &str) -> String {
+/// Transcript that results from the guest's and the tools' lines.
+fn replay(subject: &Subject, transcript: &str) -> String {
     let mut history = Vec::new();
     let mut held = Vec::new();
     for line in transcript.lines() {
@@ -28,11 +27,11 @@ fn hold(subject: &Subject, transcript: &str) -> String {
         }
         held.push(line.to_owned());
         match subject.reply(&history) {
-            Reply::Say(text) => {
+            NextStep::Say(text) => {
                 held.push(format!("says: {text}"));
                 history.push(Message::assistant(vec![Block::text(text)]));
             }
-            Reply::Call { name, input } => {
+            NextStep::Call { name, input } => {
                 held.push(format!("calls: {name} {}", serde_json::to_string(&input).unwrap()));
                 let id = CallId::parse(&format!("c{}", history.len())).unwrap();
                 history.push(Message::assistant(vec![Block::tool_use(ToolCall { id, name, input })]));

@@ -1,18 +1,19 @@
-//! Where a request goes is written in the agent file; arguments fill in the rest and cannot move it.
+//! Origin of a tool's request, fixed by the agent file. Arguments fill in the rest of the URL and cannot change the
+//! origin.
 
 use std::fmt;
 
 use url::Url;
 
-/// The part of an address template before its first place, which fixes scheme, host and port.
+/// Part of a URL template before its first placeholder, which fixes scheme, host and port.
 #[derive(Debug)]
-pub(super) struct Pin<'a> {
+pub(super) struct FixedOrigin<'a> {
     prefix: &'a str,
     origin: Url,
 }
 
-impl<'a> Pin<'a> {
-    /// Reads the fixed part of a template.
+impl<'a> FixedOrigin<'a> {
+    /// Parses the fixed part of a template.
     pub(super) fn new(template: &'a str) -> Result<Self, String> {
         let shown = || template.chars().take(120).collect::<String>();
         let places = ["{{", "{%", "{#"].into_iter().filter_map(|mark| template.find(mark)).min();
@@ -23,7 +24,7 @@ impl<'a> Pin<'a> {
         if prefix.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
             return Err(format!("the address {:?} holds a space, a backslash or a control character", shown()));
         }
-        // Up to the slash a value would be part of the host or the port.
+        // Before the slash, a value would be part of the host or port.
         if places.is_some() && !rest.contains(['/', '?', '#']) {
             return Err(format!(
                 "the address {:?} must name its host and port itself and go on with a slash before the first {{{{ … }}}}",
@@ -40,19 +41,19 @@ impl<'a> Pin<'a> {
                 origin.host_str().unwrap_or_default()
             ));
         }
-        if climbs(rest) {
+        if has_dot_segment(rest) {
             return Err(format!("the address {:?} holds `.` or `..` as a step of its path", shown()));
         }
         Ok(Self { prefix, origin })
     }
 
-    /// The filled-in address, if it still leads where the template does.
+    /// Checks that the filled URL has the origin and path prefix of the template.
     pub(super) fn admit(&self, filled: &str) -> Result<Url, String> {
         let moved = || format!("the arguments would lead the request away from {self}");
         let rest = filled.strip_prefix(self.prefix).ok_or_else(moved)?;
-        // The whole path counts, since a value may complete a step the template began.
+        // Checks the whole path, because a value may complete a dot segment that the template began.
         let (_, after_scheme) = filled.split_once("://").ok_or_else(moved)?;
-        if climbs(after_scheme) {
+        if has_dot_segment(after_scheme) {
             return Err("an argument would climb in the path of the address".into());
         }
         let url = Url::parse(filled).map_err(|error| format!("the address comes out wrong: {error}"))?;
@@ -68,15 +69,15 @@ impl<'a> Pin<'a> {
     }
 }
 
-impl fmt::Display for Pin<'_> {
-    /// Scheme, host and port: never secret.
+impl fmt::Display for FixedOrigin<'_> {
+    /// Scheme, host and port, which are not secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin.origin().ascii_serialization())
     }
 }
 
-/// Whether a path, after its authority, has a step that URL parsers resolve, however it is written.
-fn climbs(after_scheme: &str) -> bool {
+/// Whether a path contains a dot segment in any encoding that URL parsers resolve.
+fn has_dot_segment(after_scheme: &str) -> bool {
     let end = after_scheme.find(['?', '#']).unwrap_or(after_scheme.len());
     after_scheme[..end].split(['/', '\\']).skip(1).any(|step| {
         let step = step.to_ascii_lowercase().replace("%2e", ".");
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_must_be_written_out() {
+    fn template_without_fixed_host_is_refused() {
         for bad in [
             "https://{{ args.host }}/",
             "https://api.example{{ args.path }}",
@@ -106,7 +107,7 @@ mod tests {
             "https://{# #}a/",
             "https://a/../{{ args.x }}",
         ] {
-            assert!(Pin::new(bad).is_err(), "{bad} passed");
+            assert!(FixedOrigin::new(bad).is_err(), "{bad} passed");
         }
         for good in [
             "https://api.example/{{ args.x }}",
@@ -114,16 +115,16 @@ mod tests {
             "https://api.example",
             "https://[::1]:1/{{ args.x }}",
         ] {
-            assert!(Pin::new(good).is_ok(), "{good} was refused");
+            assert!(FixedOrigin::new(good).is_ok(), "{good} was refused");
         }
     }
 
     #[test]
-    fn nothing_filled_in_moves_the_request() {
-        let pin = Pin::new("https://api.example/rooms/{{ args.id }}/beds").unwrap();
-        assert_eq!(pin.to_string(), "https://api.example");
-        assert!(pin.admit("https://api.example/rooms/12/beds").is_ok());
-        assert!(pin.admit("https://api.example/rooms/..%2F..%2Fadmin/beds").is_ok());
+    fn arguments_cannot_change_origin_or_path_prefix() {
+        let fixed_origin = FixedOrigin::new("https://api.example/rooms/{{ args.id }}/beds").unwrap();
+        assert_eq!(fixed_origin.to_string(), "https://api.example");
+        assert!(fixed_origin.admit("https://api.example/rooms/12/beds").is_ok());
+        assert!(fixed_origin.admit("https://api.example/rooms/..%2F..%2Fadmin/beds").is_ok());
         for bad in [
             "https://api.example/rooms/%2E%2E/beds",
             "https://api.example/rooms/../beds",
@@ -133,7 +134,7 @@ mod tests {
             "https://api.example.evil/rooms/1",
             "https://api.example/rooms/\\..\\x",
         ] {
-            assert!(pin.admit(bad).is_err(), "{bad} passed");
+            assert!(fixed_origin.admit(bad).is_err(), "{bad} passed");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Cutting text into the pieces in which it is spoken.
+//! Splits text into chunks for streaming.
 
-/// The pieces of `text` by `\S+\s*|\s+`: every word with the space after it.
+/// Chunks of `text` by `\S+\s*|\s+`: each word with the white space after it.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     pieces(text, |_| false)
 }
 
-/// As [`words`], and after every character of a script that puts no spaces between its words.
+/// As [`words`], but scripts without spaces are split after each character.
 pub(super) fn syllables(text: &str) -> impl Iterator<Item = &str> {
     pieces(text, is_unspaced)
 }
 
-/// Whether a character belongs to a script that puts no spaces between its words.
+/// Whether the character belongs to a script without spaces between words.
 pub(super) fn is_unspaced(c: char) -> bool {
     is_han(c) || matches!(c, '\u{3040}'..='\u{30FF}' | '\u{AC00}'..='\u{D7AF}' | '\u{0E00}'..='\u{0E7F}')
 }
 
-/// Whether a character is a Chinese one.
+/// Whether the character is a Han character.
 pub(super) fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{323AF}')
 }
@@ -30,8 +30,8 @@ fn pieces(text: &str, ends: fn(char) -> bool) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first piece of `text` ends: before a word that follows space, or after a character
-/// that `ends` a piece unless punctuation or space follows it.
+/// End of the first chunk: before a word that follows white space, or after a character for which `ends` is true
+/// unless punctuation or white space follows.
 fn piece_end(text: &str, ends: fn(char) -> bool) -> Option<usize> {
     let mut characters = text.char_indices();
     let (_, mut last) = characters.next()?;
@@ -46,7 +46,7 @@ fn piece_end(text: &str, ends: fn(char) -> bool) -> Option<usize> {
     Some(text.len())
 }
 
-/// What `\s` means where the script brain's pattern comes from (ECMAScript).
+/// White space as defined by `\s` in ECMAScript.
 fn is_space(c: char) -> bool {
     (c.is_whitespace() && c != '\u{85}') || c == '\u{FEFF}'
 }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn words_carry_the_space_after_them() {
+    fn words_include_trailing_space() {
         assert_eq!(cut("Hello  big world\n"), ["Hello  ", "big ", "world\n"]);
         assert_eq!(cut(""), [""; 0]);
         assert_eq!(cut("one"), ["one"]);
@@ -68,19 +68,19 @@ mod tests {
     }
 
     #[test]
-    fn leading_space_is_a_piece_of_its_own() {
+    fn leading_space_is_a_separate_chunk() {
         assert_eq!(cut("  a b"), ["  ", "a ", "b"]);
         assert_eq!(cut(" \n\t"), [" \n\t"]);
     }
 
     #[test]
-    fn chinese_prose_is_spoken_character_by_character() {
+    fn chinese_text_is_split_by_character() {
         let pieces: Vec<&str> = syllables("房间 room-203。好的,OK").collect();
         assert_eq!(pieces, ["房", "间 ", "room-203。好", "的,OK"]);
     }
 
     #[test]
-    fn nothing_is_lost() {
+    fn chunks_concatenate_to_the_text() {
         for text in [" a  b ", "\u{FEFF}x\u{85}y", "价格:€109/晚\n再见", "\u{1F600} smile"] {
             assert_eq!(words(text).collect::<String>(), text);
             assert_eq!(syllables(text).collect::<String>(), text);

@@ -1,4 +1,4 @@
-//! What goes wrong with a connection, in words that show no address and no secret.
+//! Error messages of MCP connections, without addresses and secrets.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -10,18 +10,18 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::runners::process::printable;
 
-/// Why a connection did not come about.
-pub(super) enum Refused {
-    /// The server answered that it does not say hello in this way.
+/// Failure to open a connection.
+pub(super) enum ConnectError {
+    /// The server refused this kind of handshake.
     Hello(String),
     Other(String),
 }
 
-/// Reads the failure of a first greeting.
-pub(super) fn refused(error: &ClientInitializeError) -> Refused {
-    Refused::Other(match error {
+/// Converts a handshake failure.
+pub(super) fn refused(error: &ClientInitializeError) -> ConnectError {
+    ConnectError::Other(match error {
         ClientInitializeError::JsonRpcError(error) => {
-            return Refused::Hello(format!("it refused to say hello: {}", error.message));
+            return ConnectError::Hello(format!("it refused to say hello: {}", error.message));
         }
         ClientInitializeError::ConnectionClosed(_) => "it ended before it said hello".into(),
         ClientInitializeError::TransportError { error, .. } => transport(error, "it ended before it said hello"),
@@ -29,7 +29,7 @@ pub(super) fn refused(error: &ClientInitializeError) -> Refused {
     })
 }
 
-/// Reads the failure of a request.
+/// Describes the failure of a request.
 pub(super) fn lost(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportClosed => "it ended".into(),

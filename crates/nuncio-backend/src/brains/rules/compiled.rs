@@ -1,62 +1,61 @@
-//! What an agent file taught the brain, with its patterns compiled.
+//! Compiled rules of an agent file.
 
 use nuncio_core::agent::{Intent, RulesSpec, Slot, SlotKind};
 use nuncio_core::template::Template;
 use regex::{Regex, RegexBuilder};
 
-/// How many bytes one compiled pattern may take.
+/// Size limit of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// Everything the brain knows.
+/// Compiled intents and general texts.
 #[derive(Debug)]
-pub(super) struct Lexicon {
+pub(super) struct CompiledRules {
     pub(super) fallback: Option<Template>,
-    pub(super) intents: Vec<Wish>,
+    pub(super) intents: Vec<CompiledIntent>,
 }
 
-/// An intent, ready to be recognised.
+/// Compiled intent.
 #[derive(Debug)]
-pub(super) struct Wish {
-    pub(super) intent: Intent,
-    /// In lower case.
+pub(super) struct CompiledIntent {
+    pub(super) spec: Intent,
     pub(super) keywords: Vec<String>,
     pub(super) patterns: Vec<Regex>,
-    pub(super) slots: Vec<Gap>,
+    pub(super) slots: Vec<CompiledSlot>,
 }
 
-/// A slot, ready to be filled.
+/// Compiled slot.
 #[derive(Debug)]
-pub(super) struct Gap {
-    pub(super) slot: Slot,
-    pub(super) form: Form,
+pub(super) struct CompiledSlot {
+    pub(super) spec: Slot,
+    pub(super) matcher: SlotMatcher,
 }
 
-/// What fills a slot.
+/// Matcher of slot values.
 #[derive(Debug)]
-pub(super) enum Form {
+pub(super) enum SlotMatcher {
     Text,
     Date,
     Integer,
-    /// Each value, and what finds it.
+    /// Values with their patterns.
     Choice(Vec<(String, Regex)>),
     Pattern(Regex),
 }
 
-impl Lexicon {
-    /// Compiles what an agent file says, or tells which pattern is wrong.
+impl CompiledRules {
+    /// Compiles the rules; the error names the invalid pattern.
     pub(super) fn compile(spec: &RulesSpec) -> Result<Self, String> {
-        let intents = spec.intents.iter().map(Wish::compile).collect::<Result<_, _>>()?;
+        let intents = spec.intents.iter().map(CompiledIntent::compile).collect::<Result<_, _>>()?;
         Ok(Self { fallback: spec.fallback.clone(), intents })
     }
 }
 
-impl Wish {
+impl CompiledIntent {
     fn compile(intent: &Intent) -> Result<Self, String> {
         let within = |fault: String| format!("intent {}: {fault}", intent.name);
         let patterns = intent.patterns.iter().map(|source| pattern(source)).collect::<Result<_, _>>();
-        let slots = intent.slots.iter().map(Gap::compile).collect::<Result<_, _>>();
+        let slots = intent.slots.iter().map(CompiledSlot::compile).collect::<Result<_, _>>();
         Ok(Self {
-            intent: intent.clone(),
+            spec: intent.clone(),
             keywords: intent
                 .keywords
                 .iter()
@@ -69,33 +68,32 @@ impl Wish {
     }
 }
 
-impl Gap {
+impl CompiledSlot {
     fn compile(slot: &Slot) -> Result<Self, String> {
         let within = |fault: String| format!("slot {}: {fault}", slot.name);
-        let form = match &slot.kind {
-            SlotKind::Text => Form::Text,
-            SlotKind::Date => Form::Date,
-            SlotKind::Integer => Form::Integer,
-            SlotKind::Choice(choices) => Form::Choice(
+        let matcher = match &slot.kind {
+            SlotKind::Text => SlotMatcher::Text,
+            SlotKind::Date => SlotMatcher::Date,
+            SlotKind::Integer => SlotMatcher::Integer,
+            SlotKind::Choice(choices) => SlotMatcher::Choice(
                 choices.iter().filter_map(|choice| self::choice(choice)).collect::<Result<_, _>>().map_err(within)?,
             ),
-            SlotKind::Pattern(source) => Form::Pattern(pattern(source).map_err(within)?),
+            SlotKind::Pattern(source) => SlotMatcher::Pattern(pattern(source).map_err(within)?),
         };
-        Ok(Self { slot: slot.clone(), form })
+        Ok(Self { spec: slot.clone(), matcher })
     }
 
-    /// The slot's name.
     pub(super) fn name(&self) -> &str {
-        &self.slot.name
+        &self.spec.name
     }
 
-    /// Whether it must be asked for when nobody said it.
+    /// Whether the slot must be asked for if it has no value.
     pub(super) fn is_required(&self) -> bool {
-        self.slot.ask.is_some() && self.slot.default.is_none()
+        self.spec.ask.is_some() && self.spec.default.is_none()
     }
 }
 
-/// A choice's value and what finds it: `suite|suites|套房` is `suite`, found by any of the three.
+/// Value and pattern of a choice: `suite|suites|套房` is `suite`, matched by any of the three.
 fn choice(source: &str) -> Option<Result<(String, Regex), String>> {
     let words: Vec<&str> = source.split('|').map(str::trim).filter(|word| !word.is_empty()).collect();
     let value = (*words.first()?).to_owned();
@@ -103,7 +101,7 @@ fn choice(source: &str) -> Option<Result<(String, Regex), String>> {
     Some(pattern(&any).map(|found_by| (value, found_by)))
 }
 
-/// A pattern of an agent file: case does not matter unless it says so.
+/// Compiles a pattern; it ignores case unless it sets a flag.
 fn pattern(source: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(source);
     builder.case_insensitive(true).size_limit(MAX_PATTERN);

@@ -1,10 +1,10 @@
-//! Sessions there that wait for an answer from here.
+//! Remote sessions that wait for an answer from the local side.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_aap::client::{Client, Conversation};
+use nuncio_aap::client::{AapConversation, Client};
 use nuncio_core::ids::{CallId, SessionId};
 use nuncio_core::message::{Extra, Message, ToolCall};
 use nuncio_core::time::Timestamp;
@@ -13,30 +13,30 @@ use nuncio_engine::ports::clock::Clock;
 
 use super::result_of;
 
-/// How many may wait; the one that has waited longest goes first.
+/// Limit on waiting sessions; the oldest is dropped first.
 const MAX_WAITING: usize = 1024;
-/// How long one may wait.
+/// Time limit for waiting.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long taking a session away may take.
+/// Timeout for deleting a remote session.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// A session on the other server.
+/// Remote session in the middle of a turn.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) conversation: Conversation,
-    /// The calls it waits for, in the order they were said here. Their ids are those over there.
+pub(super) struct RemoteTurn {
+    pub(super) conversation: AapConversation,
+    /// Calls it waits for, in the order they were forwarded, with remote ids.
     pub(super) calls: Vec<ToolCall>,
-    /// Of the calls that our app allowed or denied: the id there, and the id here.
+    /// Remote id to local id, for calls that the local client allowed or denied.
     pub(super) asked: HashMap<CallId, CallId>,
 }
 
-impl Line {
-    pub(super) fn new(conversation: Conversation) -> Self {
+impl RemoteTurn {
+    pub(super) fn new(conversation: AapConversation) -> Self {
         Self { conversation, calls: Vec::new(), asked: HashMap::new() }
     }
 
-    /// The answers it waits for, from the history here and the app's word; nothing when the history
-    /// does not go on where the line waits.
+    /// Answers that the session waits for, from the local history and the client's permissions; `None` if the history
+    /// does not continue this turn.
     fn answers(&self, history: &[Message], words: &[CallAnswer]) -> Option<Vec<CallAnswer>> {
         let at = history.iter().rposition(|message| matches!(message, Message::Assistant { .. }))?;
         let (said, since) = (&history[at], &history[at + 1..]);
@@ -62,7 +62,7 @@ impl Line {
         here.iter().zip(&self.calls).map(answer).collect()
     }
 
-    /// Notes which calls here the answers are for, so that their results find their way back.
+    /// Records the local ids of the answered calls, so that their results can be matched.
     fn expect(&mut self, history: &[Message], words: &[CallAnswer]) {
         let said = history.iter().rfind(|message| matches!(message, Message::Assistant { .. }));
         let here = said.into_iter().flat_map(Message::tool_calls);
@@ -70,7 +70,7 @@ impl Line {
         self.asked = asked.map(|(here, there)| (there.id.clone(), here.id.clone())).collect();
     }
 
-    /// The line with the answers for it; see [`Self::answers`]. One that waits for others is closed.
+    /// Returns the session with its answers, see [`Self::answers`]. A session that waits for other answers is deleted.
     pub(super) fn answered(mut self, history: &[Message], words: &[CallAnswer]) -> Option<(Self, Vec<CallAnswer>)> {
         let Some(answers) = self.answers(history, words) else {
             self.close();
@@ -80,75 +80,78 @@ impl Line {
         Some((self, answers))
     }
 
-    /// Takes the session away there.
+    /// Deletes the remote session.
     fn close(self) {
-        drop(Watch::over(&self.conversation));
+        drop(RemoteSessionGuard::over(&self.conversation));
     }
 }
 
-/// The lines of a brain, by the conversation here.
+/// Waiting remote sessions by local session.
 #[derive(Debug)]
-pub(super) struct Lines {
-    waiting: Mutex<HashMap<SessionId, (Timestamp, Line)>>,
+pub(super) struct WaitingTurns {
+    waiting: Mutex<HashMap<SessionId, (Timestamp, RemoteTurn)>>,
     clock: Arc<dyn Clock>,
 }
 
-impl Lines {
+impl WaitingTurns {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { waiting: Mutex::default(), clock }
     }
 
-    pub(super) fn take(&self, session: &SessionId) -> Option<Line> {
-        self.lock().remove(session).map(|(_, line)| line)
+    pub(super) fn take(&self, session: &SessionId) -> Option<RemoteTurn> {
+        self.lock().remove(session).map(|(_, remote_turn)| remote_turn)
     }
 
-    pub(super) fn keep(&self, session: SessionId, line: Line) {
+    pub(super) fn keep(&self, session: SessionId, remote_turn: RemoteTurn) {
         let now = self.clock.now();
         let mut waiting = self.lock();
-        let mut left: Vec<Line> = waiting.insert(session, (now, line)).map(|(_, line)| line).into_iter().collect();
-        left.extend(waiting.extract_if(|_, (since, _)| since.until(now) > MAX_WAIT).map(|(_, (_, line))| line));
+        let mut left: Vec<RemoteTurn> =
+            waiting.insert(session, (now, remote_turn)).map(|(_, remote_turn)| remote_turn).into_iter().collect();
+        left.extend(
+            waiting.extract_if(|_, (since, _)| since.until(now) > MAX_WAIT).map(|(_, (_, remote_turn))| remote_turn),
+        );
         if waiting.len() > MAX_WAITING {
             let oldest = waiting.iter().min_by_key(|(_, (since, _))| *since).map(|(session, _)| session.clone());
-            left.extend(oldest.and_then(|oldest| waiting.remove(&oldest)).map(|(_, line)| line));
+            left.extend(oldest.and_then(|oldest| waiting.remove(&oldest)).map(|(_, remote_turn)| remote_turn));
         }
         drop(waiting);
-        left.into_iter().for_each(Line::close);
+        left.into_iter().for_each(RemoteTurn::close);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, (Timestamp, Line)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, (Timestamp, RemoteTurn)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whoever stops thinking, for whatever reason, leaves nothing running there and nothing behind.
-pub(super) struct Watch {
+/// Cancels the turn and deletes the remote session when dropped, for whatever reason the brain stops.
+pub(super) struct RemoteSessionGuard {
     there: Option<(Client, String)>,
 }
 
-impl Watch {
-    pub(super) fn over(conversation: &Conversation) -> Self {
+impl RemoteSessionGuard {
+    pub(super) fn over(conversation: &AapConversation) -> Self {
         Self { there: Some((conversation.client().clone(), conversation.session().to_owned())) }
     }
 
-    /// The session is still needed.
-    pub(super) fn over_for_now(mut self) {
+    /// Keeps the remote session, because it is still needed.
+    pub(super) fn keep_session(mut self) {
         self.there = None;
     }
 }
 
-impl Drop for Watch {
+impl Drop for RemoteSessionGuard {
     fn drop(&mut self) {
         let (Some((client, session)), Ok(runtime)) = (self.there.take(), tokio::runtime::Handle::try_current()) else {
             return;
         };
         runtime.spawn(async move {
             let close = async {
-                // No turn may be running, and not every server can stop one.
+                // There may be no running turn, and not every server can cancel one.
                 let _ = client.cancel(&session).await;
                 client.delete_session(&session).await
             };
             if let Ok(Err(error)) = tokio::time::timeout(CLOSING, close).await {
-                tracing::debug!(%error, "a session of another server was left behind");
+                tracing::debug!(%error, "a session on another server could not be deleted");
             }
         });
     }

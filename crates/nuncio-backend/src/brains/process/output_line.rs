@@ -1,4 +1,4 @@
-//! One line of a thinking program.
+//! Output lines of a `process` brain.
 
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::turn::{StopReason, Usage};
@@ -7,44 +7,37 @@ use serde_json::{Map, Value};
 
 use crate::runners::process::printable;
 
-/// How much of a line that is none is repeated.
+/// Length limit of a quoted malformed line.
 const SHOWN: usize = 200;
 
-/// What a line says: one object with one key.
+/// Output line: an object with one key.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
-    /// A piece of text.
+pub(super) enum OutputLine {
     Text(String),
-    /// A piece of thinking.
     Thinking(String),
-    /// A call of a tool.
-    Tool(Call),
-    /// What was counted.
+    Tool(OutputCall),
     Usage(Usage),
-    /// It is done, and why.
+    /// The step ended.
     #[serde(deserialize_with = "stop")]
     Stop(StopReason),
-    /// It cannot go on.
+    /// The step failed.
     Error(String),
 }
 
-/// A call of a tool.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
-    /// The id the program gave, if any.
+pub(super) struct OutputCall {
+    /// Id chosen by the program.
     #[serde(default)]
     pub(super) id: Option<CallId>,
-    /// The tool.
     pub(super) name: ToolName,
-    /// Its arguments.
     #[serde(default)]
     pub(super) input: Map<String, Value>,
 }
 
-/// Reads a line, or says what is wrong with it as the end of a sentence.
-pub(super) fn read(line: &[u8]) -> Result<Line, String> {
+/// Parses a line; the error is the end of a sentence.
+pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
         let shown: String = text.chars().take(SHOWN).collect();
@@ -52,7 +45,7 @@ pub(super) fn read(line: &[u8]) -> Result<Line, String> {
     })
 }
 
-/// A step does not end with `error`: that is a line of its own, with a reason.
+/// Refuses the stop reason `error`, because errors have their own line with a message.
 fn stop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StopReason, D::Error> {
     match StopReason::deserialize(deserializer)? {
         StopReason::Error => Err(serde::de::Error::custom("say {\"error\": \"why\"} instead")),
@@ -66,23 +59,23 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_line_says_one_thing() {
+    fn every_kind_of_line_is_parsed() {
         let read = |line: Value| read(line.to_string().as_bytes()).unwrap();
-        assert_eq!(read(json!({"text": "hi"})), Line::Text("hi".into()));
-        assert_eq!(read(json!({"thinking": "hm"})), Line::Thinking("hm".into()));
-        assert_eq!(read(json!({"stop": "max_tokens"})), Line::Stop(StopReason::MaxTokens));
-        assert_eq!(read(json!({"error": "no"})), Line::Error("no".into()));
+        assert_eq!(read(json!({"text": "hi"})), OutputLine::Text("hi".into()));
+        assert_eq!(read(json!({"thinking": "hm"})), OutputLine::Thinking("hm".into()));
+        assert_eq!(read(json!({"stop": "max_tokens"})), OutputLine::Stop(StopReason::MaxTokens));
+        assert_eq!(read(json!({"error": "no"})), OutputLine::Error("no".into()));
         let usage = Usage { input_tokens: 1, output_tokens: 2 };
-        assert_eq!(read(json!({"usage": {"inputTokens": 1, "outputTokens": 2}})), Line::Usage(usage));
+        assert_eq!(read(json!({"usage": {"inputTokens": 1, "outputTokens": 2}})), OutputLine::Usage(usage));
         let name = ToolName::parse("add").unwrap();
-        let bare = Call { id: None, name: name.clone(), input: Map::new() };
-        assert_eq!(read(json!({"tool": {"name": "add"}})), Line::Tool(bare));
-        let whole = Call { id: CallId::parse("1").ok(), name, input: Map::from_iter([("a".into(), json!(1))]) };
-        assert_eq!(read(json!({"tool": {"id": "1", "name": "add", "input": {"a": 1}}})), Line::Tool(whole));
+        let bare = OutputCall { id: None, name: name.clone(), input: Map::new() };
+        assert_eq!(read(json!({"tool": {"name": "add"}})), OutputLine::Tool(bare));
+        let whole = OutputCall { id: CallId::parse("1").ok(), name, input: Map::from_iter([("a".into(), json!(1))]) };
+        assert_eq!(read(json!({"tool": {"id": "1", "name": "add", "input": {"a": 1}}})), OutputLine::Tool(whole));
     }
 
     #[test]
-    fn what_is_no_line_is_said() {
+    fn malformed_line_is_reported() {
         for (line, complaint) in [
             ("hello", "expected value"),
             ("{}", "expected value"),

@@ -1,83 +1,83 @@
-//! What both interfaces have in common: what is asked, and what is heard.
+//! Types shared by both API dialects: request parameters, answer parsers and stream errors.
 
 use nuncio_core::agent::Provider;
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
-use super::calls::Called;
+use super::calls::CompleteCall;
 use crate::runners::process::printable;
 
-/// How much of what a server says about an error is repeated.
-const MAX_SAID: usize = 500;
+/// Length limit of a server's error message.
+const MAX_ERROR_TEXT: usize = 500;
 
-/// What is asked of a model in one step, beside the conversation.
+/// Parameters of a model request beside the conversation.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct RequestParameters<'a> {
     pub(super) provider: Provider,
-    /// Whether it is at the provider's own address.
+    /// Whether the request goes to the provider's default address.
     pub(super) at_home: bool,
     pub(super) model: &'a str,
     pub(super) temperature: Option<f64>,
     pub(super) max_tokens: Option<u64>,
 }
 
-/// A piece of an answer.
+/// Part of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum AnswerDelta {
     Text(String),
     Thinking(String),
-    /// Of the thought before, to go back with it.
+    /// Signature of the preceding thinking block.
     Signature(String),
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, PartialEq)]
-pub(super) struct Finish {
-    pub(super) calls: Vec<Called>,
+pub(super) struct AnswerEnd {
+    pub(super) calls: Vec<CompleteCall>,
     pub(super) stop: StopReason,
     pub(super) usage: Option<Usage>,
 }
 
-/// An answer as it arrives, event by event.
-pub(super) trait Reading: Send {
-    /// Takes in the next event.
-    fn event(&mut self, data: &str, heard: &mut Vec<Heard>) -> Result<(), Stumble>;
+/// Incremental parser of an answer.
+pub(super) trait AnswerParser: Send {
+    /// Parses the next event.
+    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError>;
 
-    /// Whether the server has said that nothing more comes.
+    /// Whether the server announced the end of the answer.
     fn is_done(&self) -> bool;
 
-    /// How it ended; none if it broke off.
-    fn finish(self: Box<Self>) -> Option<Finish>;
+    /// End of the answer; `None` if it is incomplete.
+    fn finish(self: Box<Self>) -> Option<AnswerEnd>;
 }
 
-/// Why an answer cannot be read on.
+/// Error while parsing an answer.
 #[derive(Debug, PartialEq)]
-pub(super) enum Stumble {
-    /// The server said that something went wrong.
+pub(super) enum StreamError {
+    /// Error event of the server.
     Said(String),
-    /// It sent what is no event of the interface.
+    /// Data that is not an event of the API.
     Unreadable(String),
-    /// It wants more than it may.
+    /// The answer exceeds a limit.
     TooMuch(String),
 }
 
-impl Stumble {
+impl StreamError {
     pub(super) fn unreadable(data: &str) -> Self {
         Self::Unreadable(short(data))
     }
 }
 
-/// What the body of an error says, in whichever form it says it.
-pub(super) fn say_error(body: &Value) -> String {
+/// Message of an error body in any known form.
+pub(super) fn error_message(body: &Value) -> String {
     match body {
         Value::String(text) => short(text),
-        Value::Array(list) => list.first().map(say_error).unwrap_or_default(),
+        Value::Array(list) => list.first().map(error_message).unwrap_or_default(),
         Value::Object(object) => {
             let inner =
                 ["error", "message", "detail"].iter().find_map(|key| object.get(*key).filter(|it| !it.is_null()));
             match (inner, object.get("type").and_then(Value::as_str)) {
                 (Some(Value::String(text)), Some(kind)) if kind != "error" => short(&format!("{kind}: {text}")),
-                (Some(inner), _) => say_error(inner),
+                (Some(inner), _) => error_message(inner),
                 (None, _) => short(&body.to_string()),
             }
         }
@@ -85,10 +85,10 @@ pub(super) fn say_error(body: &Value) -> String {
     }
 }
 
-/// As much of a text as is repeated.
+/// Shortens a text to the length limit.
 pub(super) fn short(text: &str) -> String {
     let text = printable(text.trim());
-    match text.char_indices().nth(MAX_SAID) {
+    match text.char_indices().nth(MAX_ERROR_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn errors_are_understood_in_every_form() {
+    fn error_message_is_found_in_every_known_body_form() {
         for (body, said) in [
             (json!({"error": {"message": "slow down", "type": "rate_limit"}}), "rate_limit: slow down"),
             (
@@ -113,7 +113,7 @@ mod tests {
             (json!({"x": 1}), r#"{"x":1}"#),
             (json!("no\u{1b}[31m"), "no[31m"),
         ] {
-            assert_eq!(say_error(&body), said);
+            assert_eq!(error_message(&body), said);
         }
         assert_eq!(short(&"x".repeat(1000)).chars().count(), 501);
     }

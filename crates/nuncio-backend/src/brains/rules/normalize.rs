@@ -1,22 +1,22 @@
-//! A user's message as it is read: short, in plain signs, one space at a time.
+//! Normalises a user's message for matching.
 
 use std::ops::Range;
 
-use super::super::words::is_unspaced;
+use super::super::chunks::is_unspaced;
 
-/// How many bytes of a message are read.
+/// Bytes of a message that are read.
 pub(super) const MAX_BYTES: usize = 4096;
 
-/// A message made easy to search. Case is kept.
+/// Normalised message.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
-    /// With full-width letters, digits and curly quotes made plain, and space collapsed.
+pub(super) struct NormalizedMessage {
+    /// Full-width characters and curly quotes replaced, white space collapsed; case kept.
     pub(super) text: String,
-    /// The same in lower case.
+    /// `text` in lower case.
     pub(super) lower: String,
 }
 
-impl Reading {
+impl NormalizedMessage {
     pub(super) fn of(message: &str) -> Self {
         let message = &message[..message.floor_char_boundary(MAX_BYTES)];
         let mut text = String::with_capacity(message.len());
@@ -40,7 +40,7 @@ fn plain(sign: char) -> char {
         '\u{3000}' => ' ',
         '‘' | '’' => '\'',
         '“' | '”' => '"',
-        // Punctuation other than what joins the parts of a date stays as patterns will have it.
+        // Other punctuation is kept for patterns of agent files.
         '\u{FF10}'..='\u{FF19}'
         | '\u{FF21}'..='\u{FF3A}'
         | '\u{FF41}'..='\u{FF5A}'
@@ -52,8 +52,7 @@ fn plain(sign: char) -> char {
     }
 }
 
-/// Whether the part of `text` is no mere part of a longer word. Scripts without spaces have no
-/// words to be part of.
+/// Whether the part is not inside a longer word. Scripts without spaces have no such words.
 pub(super) fn stands_alone(text: &str, part: &Range<usize>) -> bool {
     let (Some(found), Some(before), Some(after)) =
         (text.get(part.clone()), text.get(..part.start), text.get(part.end..))
@@ -69,7 +68,7 @@ fn in_word(sign: char) -> bool {
     sign.is_alphanumeric() && !is_unspaced(sign)
 }
 
-/// Whether two parts of a text share a byte.
+/// Whether two ranges overlap.
 pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
@@ -79,20 +78,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_width_signs_and_wild_space_are_made_plain() {
-        let reading = Reading::of("\u{3000}\u{FF12}\u{FF10}26/12\u{FF0F}24 \n\t I’d like\u{FF1F} ");
+    fn full_width_characters_and_white_space_are_normalised() {
+        let reading = NormalizedMessage::of("\u{3000}\u{FF12}\u{FF10}26/12\u{FF0F}24 \n\t I’d like\u{FF1F} ");
         assert_eq!(reading.text, "2026/12/24 I'd like\u{FF1F}");
         assert_eq!(reading.lower, "2026/12/24 i'd like\u{FF1F}");
     }
 
     #[test]
-    fn a_long_message_is_cut_between_characters() {
-        let reading = Reading::of(&"房".repeat(5000));
+    fn long_message_is_cut_at_character_boundary() {
+        let reading = NormalizedMessage::of(&"房".repeat(5000));
         assert_eq!(reading.text.chars().count(), MAX_BYTES / 3);
     }
 
     #[test]
-    fn words_stand_alone_and_chinese_needs_not() {
+    fn word_boundaries_apply_to_english_but_not_chinese() {
         assert!(stands_alone("book it", &(0..4)));
         assert!(!stands_alone("bookshop", &(0..4)));
         assert!(!stands_alone("ebook", &(1..5)));
