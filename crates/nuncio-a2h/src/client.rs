@@ -13,28 +13,28 @@ use serde_json::Value;
 use crate::wire::stream::{StreamFrame, StreamNews};
 
 mod enrol;
-mod here;
 mod http;
+mod local_relay;
 mod read;
+mod relay_identity;
 mod socket;
-mod who;
 
-pub use enrol::{Enrolled, Invitation, enrol};
-pub use here::LocalRelay;
+pub use enrol::{EnrolledDevice, Invitation, enrol};
 pub use http::{HttpRelay, RelayAddress};
+pub use local_relay::LocalRelay;
 pub(crate) use read::{hooked_event, hooked_message};
-pub use who::{AgentToken, Credentials, DeviceLogin, Sign, Who};
+pub use relay_identity::{AgentToken, Credentials, DeviceLogin, RelayIdentity, SignFn};
 
 /// Event from the relay.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Delivered {
+pub struct RelayEvent {
     /// Sequence number; acknowledging it acknowledges all before. Zero for transient events, which are not stored.
     pub seq: u64,
-    pub what: What,
+    pub what: RelayEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum RelayEventKind {
     Message(Box<ConversationMessage>),
     /// An agent or person published other keys.
     KeysChanged(Recipient),
@@ -69,7 +69,7 @@ pub enum RelayError {
 impl RelayError {
     /// Whether a retry may succeed.
     #[must_use]
-    pub const fn may_pass(&self) -> bool {
+    pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
 }
@@ -89,7 +89,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Sends a message and returns its sequence number. A repetition returns the same number.
     async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError>;
     /// Events after a number; waits until there is at least one.
-    async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError>;
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError>;
     /// Acknowledges all events up to a number.
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError>;
     /// Claims a tool call for this device; false if another device did.

@@ -8,14 +8,14 @@ use nuncio_engine::consent::ConsentError;
 use crate::wire::error::{ErrorBody, WireError};
 
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct A2hError {
     pub(crate) status: StatusCode,
     /// In seconds, where known.
     pub(crate) retry_after: Option<u64>,
     pub(crate) body: Box<ErrorBody>,
 }
 
-impl Refused {
+impl A2hError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         ConsentError::new(code, message).into()
     }
@@ -31,7 +31,7 @@ impl Refused {
     }
 }
 
-impl From<ConsentError> for Refused {
+impl From<ConsentError> for A2hError {
     fn from(error: ConsentError) -> Self {
         let (params, retry_after) = (error.params(), error.details.retry_after());
         let error = WireError { params, ..WireError::new(error.code, error.message.clone()) };
@@ -40,7 +40,7 @@ impl From<ConsentError> for Refused {
     }
 }
 
-impl From<EngineError> for Refused {
+impl From<EngineError> for A2hError {
     fn from(error: EngineError) -> Self {
         ConsentError::from(error).into()
     }
@@ -103,11 +103,11 @@ mod tests {
             ("BUNDLE_REFUSED", 422),
         ] {
             let code = Code::parse(&code.to_lowercase()).unwrap();
-            assert_eq!(Refused::new(code, "").status.as_u16(), status, "{code}");
+            assert_eq!(A2hError::new(code, "").status.as_u16(), status, "{code}");
         }
         let lost = ConsentError::new(Code::ManifestStale, "");
-        assert_eq!(Refused::conditional(lost).status.as_u16(), 412);
-        let many = Refused::from(ConsentError::with(Code::RateLimited, "", ConsentErrorDetails::RetryAfter(7)));
+        assert_eq!(A2hError::conditional(lost).status.as_u16(), 412);
+        let many = A2hError::from(ConsentError::with(Code::RateLimited, "", ConsentErrorDetails::RetryAfter(7)));
         assert_eq!((many.status.as_u16(), many.retry_after), (429, Some(7)));
     }
 }

@@ -30,59 +30,59 @@ use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
-use nuncio_identity::seal::{Keep, KeepError, OpenError, Party};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, OpenError, SealIdentity};
 use serde_json::Value;
 use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Relay, What};
+use crate::client::{Relay, RelayEventKind};
 use crate::wire::artifact::Outcome;
 
 mod calls;
-mod decided;
+mod client_ids;
 mod error;
-mod hook;
 mod inbox;
+mod key_decisions;
 mod listening;
-mod named;
 mod outbox;
 mod run;
-mod turns;
+mod send_slots;
+mod webhook_receiver;
 mod writing;
 
 pub use calls::CallOptions;
+pub use client_ids::SentConfirmation;
 pub use error::{SendError, ToolError};
-pub use hook::{HookError, Hooks};
-use listening::Heard;
-pub use listening::{StreamEvent, Streamed};
-pub use named::Sent;
+use listening::IncomingStream;
+pub use listening::{StreamEvent, StreamEventKind};
+pub use webhook_receiver::{WebhookError, WebhookReceiver};
 pub use writing::StreamWriter;
 
 pub struct PeerConfig {
     pub relay: Arc<dyn Relay>,
     /// Keys and messages that must survive a restart.
-    pub keep: Arc<dyn Keep>,
-    pub party: Party,
+    pub keep: Arc<dyn KeyStore>,
+    pub party: SealIdentity,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub handler: Arc<dyn OnMessage>,
+    pub handler: Arc<dyn PeerHandler>,
 }
 
 #[async_trait]
-pub trait OnMessage: fmt::Debug + Send + Sync + 'static {
+pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
     /// Handles a received message. Messages of one conversation arrive in order, each at least once. Messages of the
     /// person's other devices arrive too: `sender` is then the person.
-    async fn on_message(&self, peer: &Peer, message: Inbound);
+    async fn on_message(&self, peer: &Peer, message: InboundMessage);
 
     /// Handles a message that could not be opened because it was changed in transit or its sender is untrusted. A
     /// person is shown why.
-    async fn on_refused(&self, peer: &Peer, refused: Refused) {
+    async fn on_refused(&self, peer: &Peer, refused: UnopenedMessage) {
         let _ = (peer, refused);
     }
 
     /// Handles the confirmation that the relay has a message of this device, at least once. Later events wait for it.
-    async fn on_sent(&self, peer: &Peer, sent: Sent) {
+    async fn on_sent(&self, peer: &Peer, sent: SentConfirmation) {
         let _ = (peer, sent);
     }
 
@@ -92,21 +92,21 @@ pub trait OnMessage: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Handles any other event. Later events wait for it.
-    async fn on_event(&self, peer: &Peer, what: &What) {
+    async fn on_event(&self, peer: &Peer, what: &RelayEventKind) {
         let _ = (peer, what);
     }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct IgnoreMessages;
 
 #[async_trait]
-impl OnMessage for Silent {
-    async fn on_message(&self, _: &Peer, _: Inbound) {}
+impl PeerHandler for IgnoreMessages {
+    async fn on_message(&self, _: &Peer, _: InboundMessage) {}
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inbound {
+pub struct InboundMessage {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
     pub seq: u64,
@@ -125,7 +125,7 @@ pub struct Inbound {
 
 /// Message that could not be opened. All fields but `why` are claims of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct UnopenedMessage {
     pub conversation: ConversationId,
     pub seq: u64,
     pub sender: Recipient,
@@ -141,12 +141,12 @@ pub struct Peer {
 
 struct Inner {
     relay: Arc<dyn Relay>,
-    keep: Arc<dyn Keep>,
-    party: Mutex<Party>,
+    keep: Arc<dyn KeyStore>,
+    party: Mutex<SealIdentity>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    handler: Arc<dyn OnMessage>,
-    waiting: Mutex<HashMap<CallId, Waiting>>,
+    handler: Arc<dyn PeerHandler>,
+    waiting: Mutex<HashMap<CallId, WaitingCall>>,
     /// Cache of conversations.
     conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
     /// Cache of trusted keys, until they change.
@@ -163,11 +163,11 @@ struct Inner {
     rekeyed: Mutex<HashMap<DeviceId, (ConversationId, u64)>>,
     /// Own streams, each until it ends.
     writing: Mutex<HashMap<StreamId, CancellationToken>>,
-    heard: Mutex<HashMap<(ConversationId, StreamId), Heard>>,
+    heard: Mutex<HashMap<(ConversationId, StreamId), IncomingStream>>,
 }
 
 /// Call that waits for its answer from this conversation.
-struct Waiting {
+struct WaitingCall {
     conversation: ConversationId,
     answer: oneshot::Sender<Outcome>,
     /// Notified when the device could not open the call, so that it is sent again.
@@ -249,7 +249,7 @@ impl Peer {
     }
 
     /// Deletes every own record that mentions one of these texts.
-    pub fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
+    pub fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
         lock(&self.inner.conversations).clear();
         lock(&self.inner.met).clear();
         self.inner.keep.forget(texts)
@@ -267,7 +267,7 @@ impl Peer {
     /// Works with the keys on a blocking thread, because every step writes to disk.
     async fn with_party<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Party) -> T + Send + 'static,
+        work: impl FnOnce(&mut SealIdentity) -> T + Send + 'static,
     ) -> Result<T, SendError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&mut lock(&inner.party))).await;

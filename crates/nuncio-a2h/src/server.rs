@@ -1,4 +1,4 @@
-//! The protocol's routes. Each only translates: the request into a use-case, its outcome into an answer.
+//! Routes of the protocol. Each only translates a request into a use case, and its outcome into a response.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -21,11 +21,11 @@ use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
-use nuncio_http::{Asked, BodyLimits, CredentialPlace};
+use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::Refused;
+use crate::error::A2hError;
 use crate::wire::{Answer, Page};
 
 mod agents;
@@ -41,71 +41,63 @@ mod socket;
 mod users;
 mod webhooks;
 
-pub use socket::Watch;
+pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
 use socket::Sockets;
 
-/// How much a request that brings a manifest may hold beside it.
+/// Limit of a request that carries a manifest, beside the manifest, in bytes.
 const BESIDE_A_MANIFEST: usize = 16 * 1024;
-/// How much any other request may hold: a consent may name every scope of a manifest.
+/// Limit of other requests, in bytes: a consent may name every scope of a manifest.
 const MAX_BODY: usize = 256 * 1024;
-/// How much a message may have, as it is written: its envelope in base64, and a little.
+/// Limit of a request that carries a message, in bytes: the envelope in base64 and its fields.
 const MAX_MESSAGE_BODY: usize = 1024 * 1024;
-/// How many of a list come at once, unless the request says otherwise, and at most.
+/// Default and largest page size.
 const PAGE: usize = 20;
 const MAX_PAGE: usize = 50;
 
-/// Makes and reads the access tokens of people's devices.
-pub trait Tokens: fmt::Debug + Send + Sync {
-    /// A token for a device that showed its key.
+/// Issues and verifies the access tokens of people's devices.
+pub trait DeviceTokens: fmt::Debug + Send + Sync {
+    /// Token for a device that proved its key.
     fn issue(&self, device: &Device) -> AccessToken;
-    /// Whose a token is; none when it is not one of ours that is good now.
-    fn read(&self, token: &str) -> Option<Holder>;
-    /// What devices sign for: this server's address.
+    /// Holder of a token; `None` unless this server issued it and it is valid now.
+    fn read(&self, token: &str) -> Option<TokenHolder>;
+    /// Audience that devices sign for: this server's URL.
     fn audience(&self) -> &str;
-    /// The key that signs tokens.
+    /// Key that signs tokens.
     fn key(&self) -> PublicKey;
-    /// The same as a JWK.
+    /// The same key as a JWK.
     fn jwk(&self) -> Value;
 }
 
-/// A token that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
-    /// The token.
     pub token: String,
-    /// Until when it is good.
     pub expires_at: Timestamp,
 }
 
-/// Whose a token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The person.
+pub struct TokenHolder {
     pub person: PersonName,
-    /// On which device.
     pub device: DeviceId,
-    /// Until when.
     pub expires_at: Timestamp,
 }
 
-/// Who showed a token, and until when it is good; for ever without an end.
+/// Authenticated caller; `expires_at` is `None` for tokens without an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
-    /// Who.
+pub struct TokenIdentity {
     pub caller: Caller,
-    /// Until when.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Who shows that token: an agent, or a person on a device that is theirs at this moment.
-///
-/// # Errors
-/// The store cannot be read.
-pub async fn identify(engine: &Engine, tokens: &dyn Tokens, token: &str) -> Result<Option<Shown>, EngineError> {
+/// Authenticates a token: that of an agent, or of a person's device that is not revoked.
+pub async fn identify(
+    engine: &Engine,
+    tokens: &dyn DeviceTokens,
+    token: &str,
+) -> Result<Option<TokenIdentity>, EngineError> {
     if let Some(caller) = engine.authenticate_agent_token(token).await? {
-        return Ok(Some(Shown { caller, expires_at: None }));
+        return Ok(Some(TokenIdentity { caller, expires_at: None }));
     }
     let Some(holder) = tokens.read(token) else { return Ok(None) };
     let device = engine.valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
@@ -113,70 +105,65 @@ pub async fn identify(engine: &Engine, tokens: &dyn Tokens, token: &str) -> Resu
         let credential = Credential::Device(device.id);
         let person = Some(device.person.clone());
         let caller = Caller { credential, person, ..Caller::new(Principal::Person(device.person)) };
-        Shown { caller, expires_at: Some(holder.expires_at) }
+        TokenIdentity { caller, expires_at: Some(holder.expires_at) }
     }))
 }
 
-/// What the routes need.
 #[derive(Debug, Clone)]
 pub struct A2h {
     engine: Engine,
     bodies: BodyLimits,
-    tokens: Arc<dyn Tokens>,
+    tokens: Arc<dyn DeviceTokens>,
     presets: Arc<Presets>,
     sockets: Arc<Sockets>,
 }
 
 impl A2h {
-    /// A2H on that engine. At most `sockets` are open at once.
+    /// At most `sockets` connections are open at once.
     #[must_use]
     pub fn new(
         engine: Engine,
         bodies: BodyLimits,
-        tokens: Arc<dyn Tokens>,
+        tokens: Arc<dyn DeviceTokens>,
         presets: Arc<Presets>,
-        watch: Arc<dyn Watch>,
+        watch: Arc<dyn SocketMetrics>,
         sockets: usize,
     ) -> Self {
         Self { engine, bodies, tokens, presets, sockets: Arc::new(Sockets::new(sockets, watch)) }
     }
 
-    /// Reads a body that may hold a manifest.
     async fn manifest_body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_WRITTEN_BYTES + BESIDE_A_MANIFEST, CredentialPlace::Header).await
+        self.read(request, MAX_WRITTEN_BYTES + BESIDE_A_MANIFEST, CredentialLocation::Header).await
     }
 
-    /// Reads a body that holds a sealed message.
     async fn message_body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_MESSAGE_BODY, CredentialPlace::Header).await
+        self.read(request, MAX_MESSAGE_BODY, CredentialLocation::Header).await
     }
 
-    /// Reads any other body.
     async fn body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_BODY, CredentialPlace::Header).await
+        self.read(request, MAX_BODY, CredentialLocation::Header).await
     }
 
-    async fn read(&self, request: Request, most: usize, credential: CredentialPlace) -> Result<Bytes, EngineError> {
+    async fn read(&self, request: Request, most: usize, credential: CredentialLocation) -> Result<Bytes, EngineError> {
         nuncio_http::is_json(request.headers())?;
         let (parts, body) = request.into_parts();
         self.bodies.at_most(most).read(&self.engine, &parts.extensions, body, credential).await
     }
 }
 
-/// The paths this protocol answers below.
+/// Path prefixes of this protocol.
 pub const PREFIXES: &[&str] = &["/a2h"];
 
-/// The routes. Whoever mounts them puts an [`Identity`] into each request.
+/// Routes; the caller of this function puts an [`Identity`] into each request.
 pub fn routes(a2h: A2h) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(a2h)
 }
 
-/// The paths of the routes.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     table().into_iter().map(|(path, _)| path)
 }
 
-/// The routes, as data: the OpenAPI document is held against it.
+/// Routes as data; a test compares them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
     let routes = vec![
         ("/a2h/agents", get(agents::list).post(agents::create)),
@@ -217,17 +204,17 @@ fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
     routes.into_iter().map(|(path, methods)| (path, methods.fallback(method_not_allowed))).collect()
 }
 
-async fn method_not_allowed() -> Refused {
-    Refused::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header")
+async fn method_not_allowed() -> A2hError {
+    A2hError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header")
 }
 
-/// The answer to a request that is refused before its route.
+/// Response to a request that is refused before its route.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
-    Refused::from(error.clone()).into_response()
+    A2hError::from(error.clone()).into_response()
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for A2hError {
     fn into_response(self) -> Response {
         let mut response = answer(self.status, &self.body);
         if self.status == StatusCode::UNAUTHORIZED {
@@ -239,7 +226,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// A JSON answer. None is kept by anyone: each depends on who asks.
+/// JSON response that must not be cached, because it depends on the caller.
 fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     let headers = [
@@ -249,12 +236,12 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     (status, headers, bytes).into_response()
 }
 
-/// What was asked for.
+/// Successful response.
 fn data(status: StatusCode, data: impl Serialize) -> Response {
     answer(status, &Answer { data })
 }
 
-/// A page, from one item more than it holds; `cursor` says where the next begins.
+/// Page from a list with one item more than the page holds; `cursor` gives the position of the next page.
 fn page<T, V: Serialize>(
     mut found: Vec<T>,
     limit: usize,
@@ -267,15 +254,15 @@ fn page<T, V: Serialize>(
     answer(StatusCode::OK, &Page { data: found.iter().map(view).collect(), next_cursor })
 }
 
-/// Which page is asked for.
-struct Wanted {
-    asked: Asked,
+/// Page parameters of a query.
+struct ListQuery {
+    asked: QueryParameters,
     limit: usize,
 }
 
-impl Wanted {
+impl ListQuery {
     fn of(request: &Request) -> Result<Self, EngineError> {
-        let asked = Asked::of(request.uri());
+        let asked = QueryParameters::of(request.uri());
         let limit = match asked.pairs().find(|(name, _)| *name == "limit") {
             None => PAGE,
             Some((_, text)) => text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit)).ok_or_else(|| {
@@ -289,23 +276,22 @@ impl Wanted {
         self.asked.pairs().find(|(found, _)| *found == name).map(|(_, text)| text)
     }
 
-    /// A whole number.
     fn number(&self, name: &str) -> Result<Option<u64>, EngineError> {
         let bad = || EngineError::new(Code::BadRequest, format!("{name} must be a whole number"));
         self.text(name).map(|text| text.parse().map_err(|_| bad())).transpose()
     }
 
-    /// Where the page begins.
+    /// Position from which the page starts.
     fn cursor<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, EngineError> {
         let bad = || EngineError::new(Code::BadCursor, "the cursor is not one this server gave; begin without one");
         self.text("cursor").map(|text| read(text).ok_or_else(bad)).transpose()
     }
 }
 
-/// What a route leaves open in its path. Bytes that are no text name nothing there could be.
-struct Named<T>(T);
+/// Path parameter. Bytes that are no UTF-8 become a name that matches nothing.
+struct PathParam<T>(T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named<String> {
+impl<S: Send + Sync> FromRequestParts<S> for PathParam<String> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
@@ -314,7 +300,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named<String> {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Named<(String, String)> {
+impl<S: Send + Sync> FromRequestParts<S> for PathParam<(String, String)> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
@@ -323,7 +309,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named<(String, String)> {
     }
 }
 
-/// Whoever asks; none is nobody we know.
+/// Caller of a request; `None` for anonymous requests.
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
     match request.extensions().get::<Identity>() {
         Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
@@ -336,13 +322,13 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
     }
 }
 
-/// Whoever asks, where somebody must.
+/// Caller of a request that needs authentication.
 fn caller(request: &Request) -> Result<Caller, EngineError> {
     let message = "say who asks: `Authorization: Bearer TOKEN`, with the access token of a device or an agent's own";
     visitor(request)?.ok_or_else(|| EngineError::new(Code::Unauthorized, message))
 }
 
-/// The person or the agent who asks, where one of them must.
+/// Calling person or agent; other callers are refused.
 fn party(request: &Request) -> Result<(Recipient, Caller), EngineError> {
     let caller = caller(request)?;
     match Recipient::try_from(caller.principal.clone()) {
@@ -354,7 +340,7 @@ fn party(request: &Request) -> Result<(Recipient, Caller), EngineError> {
     }
 }
 
-/// The person who asks, where a person must.
+/// Calling person; other callers are refused.
 fn person(request: &Request) -> Result<(PersonName, Caller), EngineError> {
     let caller = caller(request)?;
     match &caller.principal {

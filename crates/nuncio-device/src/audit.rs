@@ -8,7 +8,7 @@ use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{AgentId, CallId, MessageId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Change, KeepError};
+use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::records::Records;
 
 mod page;
 
-pub use page::{AuditPage, Became, Filter};
+pub use page::{AuditFilter, AuditPage, AuditStatus};
 
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -53,7 +53,7 @@ pub struct AuditEntry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chained {
+pub struct ChainedEntry {
     /// Numbered from 1, without gaps.
     pub seq: u64,
     /// Hash of the previous entry; zeros in the first.
@@ -62,7 +62,7 @@ pub struct Chained {
     pub entry: AuditEntry,
 }
 
-impl Chained {
+impl ChainedEntry {
     /// The hash by which the next names it.
     #[must_use]
     pub fn hash(&self) -> Digest {
@@ -80,7 +80,7 @@ impl Chained {
 
 /// Both ends of the stored chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct State {
+struct ChainEnds {
     /// Last entry that was deleted because of its age.
     from: ChainHead,
     to: ChainHead,
@@ -88,14 +88,14 @@ struct State {
 
 /// Why verification of the chain failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AuditBroken {
+pub enum AuditChainError {
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Unreadable(#[from] KeyStoreError),
     /// An entry was changed, removed or inserted at this number.
     #[error("entry {0} is not what it was when it was written, or one before it is missing")]
-    At(u64),
+    InvalidEntry(u64),
     #[error("the last entries are missing: {missing} of them")]
-    Cut { missing: u64 },
+    MissingEnd { missing: u64 },
 }
 
 #[derive(Debug, Clone)]
@@ -112,19 +112,19 @@ impl AuditLog {
         Self { records }
     }
 
-    fn state(&self) -> Result<State, KeepError> {
-        Ok(self.records.get(STATE)?.unwrap_or(State { from: ChainHead::START, to: ChainHead::START }))
+    fn state(&self) -> Result<ChainEnds, KeyStoreError> {
+        Ok(self.records.get(STATE)?.unwrap_or(ChainEnds { from: ChainHead::START, to: ChainHead::START }))
     }
 
     /// Keyed digest of arguments; the key is created on first use.
-    pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeepError> {
+    pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeyStoreError> {
         let bytes: Option<Vec<u8>> = self.records.get(KEY)?;
         let bytes = match bytes {
             Some(bytes) => bytes,
             None => {
                 let mut fresh = vec![0; 32];
                 ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut fresh)
-                    .map_err(|_| KeepError("the system has no randomness".to_owned()))?;
+                    .map_err(|_| KeyStoreError("the system has no randomness".to_owned()))?;
                 self.records.set(KEY, &fresh)?;
                 fresh
             }
@@ -135,36 +135,36 @@ impl AuditLog {
     }
 
     /// Changes that append an entry to the chain; the caller saves them.
-    pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<Change>, KeepError> {
+    pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<RecordChange>, KeyStoreError> {
         let state = self.state()?;
-        let chained = Chained { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
+        let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
         let to = ChainHead { seq: chained.seq, hash: chained.hash() };
-        Ok(vec![Records::put(&name(chained.seq), &chained), Records::put(STATE, &State { to, ..state })])
+        Ok(vec![Records::put(&name(chained.seq), &chained), Records::put(STATE, &ChainEnds { to, ..state })])
     }
 
     /// Everything that is kept, oldest first.
-    pub(crate) fn all(&self) -> Result<Vec<Chained>, KeepError> {
+    pub(crate) fn all(&self) -> Result<Vec<ChainedEntry>, KeyStoreError> {
         self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
 
     /// Verifies the chain from the last deleted entry to its end. Returns the number of entries.
-    pub(crate) fn verify(&self) -> Result<u64, AuditBroken> {
+    pub(crate) fn verify(&self) -> Result<u64, AuditChainError> {
         self.walk(drop)
     }
 
     /// Verifies the chain from its beginning and passes each readable entry to `see`, including those after a break. An
     /// unreadable entry counts as a break.
-    fn walk(&self, mut see: impl FnMut(Chained)) -> Result<u64, AuditBroken> {
+    fn walk(&self, mut see: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
         let state = self.state()?;
         let mut head = state.from;
         let mut broken = None;
-        for (at, kept) in self.records.all::<Chained>("audit/")? {
+        for (at, kept) in self.records.all::<ChainedEntry>("audit/")? {
             let Some(chained) = kept.ok().filter(|chained| name(chained.seq) == at) else {
-                broken.get_or_insert(AuditBroken::At(head.seq + 1));
+                broken.get_or_insert(AuditChainError::InvalidEntry(head.seq + 1));
                 continue;
             };
             if chained.seq != head.seq + 1 || chained.prev_hash != head.hash {
-                broken.get_or_insert(AuditBroken::At(chained.seq));
+                broken.get_or_insert(AuditChainError::InvalidEntry(chained.seq));
             }
             head = ChainHead { seq: chained.seq, hash: chained.hash() };
             see(chained);
@@ -172,14 +172,14 @@ impl AuditLog {
         match broken {
             Some(broken) => Err(broken),
             None if head == state.to => Ok(head.seq - state.from.seq),
-            None if head.seq == state.to.seq => Err(AuditBroken::At(head.seq)),
-            None if head.seq > state.to.seq => Err(AuditBroken::At(state.to.seq + 1)),
-            None => Err(AuditBroken::Cut { missing: state.to.seq - head.seq }),
+            None if head.seq == state.to.seq => Err(AuditChainError::InvalidEntry(head.seq)),
+            None if head.seq > state.to.seq => Err(AuditChainError::InvalidEntry(state.to.seq + 1)),
+            None => Err(AuditChainError::MissingEnd { missing: state.to.seq - head.seq }),
         }
     }
 
     /// Changes that delete entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
-    pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<Change>, KeepError> {
+    pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
         let before = now.before(KEPT);
         let mut state = self.state()?;
         let mut changes = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use nuncio_identity::seal::{Keep as _, MemoryKeep};
+    use nuncio_identity::seal::{KeyStore as _, MemoryKeyStore};
 
     fn entry(number: u64, at: i64) -> AuditEntry {
         AuditEntry {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn audit_chain_detects_changes_and_verifies_after_expired_entries_are_deleted() {
-        let keep = Arc::new(MemoryKeep::new());
+        let keep = Arc::new(MemoryKeyStore::new());
         let records = Records::new(Arc::clone(&keep) as _);
         let log = AuditLog::new(records.clone());
         let day = 24 * 3600 * 1000;
@@ -232,19 +232,20 @@ mod tests {
         records.save(log.forget(Timestamp::from_millis(41 * day)).unwrap()).unwrap();
         assert_eq!(log.verify(), Ok(3), "what is older than thirty days is gone");
 
-        let touched = Records::put(&name(4), &Chained { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
+        let touched =
+            Records::put(&name(4), &ChainedEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
         let before = keep.load("device/audit/00000000000000000004").unwrap();
         records.save(vec![touched]).unwrap();
-        assert_eq!(log.verify(), Err(AuditBroken::At(5)));
+        assert_eq!(log.verify(), Err(AuditChainError::InvalidEntry(5)));
         keep.save(vec![("device/audit/00000000000000000004".to_owned(), before)]).unwrap();
         assert_eq!(log.verify(), Ok(3));
         records.save(vec![Records::gone(&name(5))]).unwrap();
-        assert_eq!(log.verify(), Err(AuditBroken::Cut { missing: 1 }));
+        assert_eq!(log.verify(), Err(AuditChainError::MissingEnd { missing: 1 }));
     }
 
     #[test]
     fn argument_digest_differs_per_device_and_ignores_key_order() {
-        let log = |keep: Arc<MemoryKeep>| AuditLog::new(Records::new(keep as _));
+        let log = |keep: Arc<MemoryKeyStore>| AuditLog::new(Records::new(keep as _));
         let (one, other) = (log(Arc::default()), log(Arc::default()));
         let arguments = json!({"path": "a", "x": 1});
         assert_eq!(one.digest(&arguments), one.digest(&json!({"x": 1, "path": "a"})));

@@ -12,15 +12,15 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
 use nuncio_identity::ledger::DeviceSignatures;
-use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, Restored};
-use nuncio_identity::seal::{NewParty, Party};
+use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
+use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::consent::read;
 use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF};
 use crate::error::DeviceError;
-use crate::former::{self, Former};
+use crate::former_devices::{self, FormerDevice};
 use crate::records::Records;
 
 /// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
@@ -29,18 +29,18 @@ use crate::records::Records;
 pub struct BackupFile {
     pub device: DeviceIdentity,
     /// The person's other devices that this one trusts or trusted; their signatures count.
-    pub devices: Vec<Former>,
+    pub devices: Vec<FormerDevice>,
     pub backup: KeyBackup,
     /// Signed by the device itself, so that a changed file cannot make it log in elsewhere.
     pub signature: Signature,
 }
 
 impl BackupFile {
-    fn message(device: &DeviceIdentity, devices: &[Former], backup: &KeyBackup) -> Vec<u8> {
+    fn message(device: &DeviceIdentity, devices: &[FormerDevice], backup: &KeyBackup) -> Vec<u8> {
         labelled("nuncio/device-backup/v1", &(device, devices, backup))
     }
 
-    async fn open(&self, passphrase: &str) -> Result<Restored, DeviceError> {
+    async fn open(&self, passphrase: &str) -> Result<RestoredKeys, DeviceError> {
         let restored = open(&self.backup, passphrase).await?;
         let message = Self::message(&self.device, &self.devices, &self.backup);
         let own = *restored.device() == self.device.device
@@ -54,14 +54,14 @@ impl Device {
     pub async fn back_up(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
         let (keep, passphrase) = (Arc::clone(self.keep()), passphrase.to_owned());
         let sealed = tokio::task::spawn_blocking(move || {
-            let party = Party::load(keep)?.ok_or(BackupError::Unnamed)?;
+            let party = SealIdentity::load(keep)?.ok_or(BackupError::Unnamed)?;
             Ok::<_, DeviceError>(backup::seal(&party, &passphrase, Argon2Params::RECOMMENDED)?)
         });
         let backup = sealed.await.map_err(given_up)??;
-        let mut devices = former::all(self.records())?;
+        let mut devices = former_devices::all(self.records())?;
         for own in self.own_devices().await? {
             if own.keys.device_id != self.identity().device {
-                devices.push(Former { id: own.keys.device_id, key: own.keys.signing_key, until: None });
+                devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
             }
         }
         self.relay().ask("PUT", "/keys/backup", Some(json!(backup))).await?;
@@ -86,23 +86,23 @@ impl Device {
         let by = Arc::clone(&restored);
         file.device.login(&config, Arc::new(move |message| by.sign(message))).token().await?;
         let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(Code::Internal, "keys in use"))?;
-        match Party::load(Arc::clone(&config.keep))? {
+        match SealIdentity::load(Arc::clone(&config.keep))? {
             // An earlier restore was interrupted after writing the keys.
             Some(party) if party.signing_key() == restored.signing_key() => {}
             Some(_) => return Err(used()),
             None => {
                 let owner = Recipient::Person(file.device.person.clone());
                 let named = Some((owner, file.device.device.clone()));
-                let new = NewParty { named, mode: SealMode::Stateful, now: config.clock.now() };
-                Party::restore(Arc::clone(&config.keep), restored, &new)?;
+                let new = NewSealIdentity { named, mode: SealMode::Stateful, now: config.clock.now() };
+                SealIdentity::restore(Arc::clone(&config.keep), restored, &new)?;
             }
         }
-        let devices = file.devices.iter().map(former::put);
+        let devices = file.devices.iter().map(former_devices::put);
         records.save(devices.chain([Records::put(SELF, &file.device)]).collect())?;
         let device =
             Self::open(config)?.ok_or_else(|| DeviceError::new(Code::Internal, "the device was forgotten at once"))?;
         device.peer().publish_keys().await?;
-        device.look_at_all().await?;
+        device.refresh_all_agents().await?;
         Ok(device)
     }
 
@@ -122,12 +122,12 @@ impl Device {
             return Err(DeviceError::new(Code::BadRequest, message));
         }
         self.peer().vouch_by_backup(restored).await?;
-        self.look_at_all().await?;
+        self.refresh_all_agents().await?;
         Ok(before)
     }
 
     /// Refreshes every agent that the person has a relation with, as the relay lists them.
-    async fn look_at_all(&self) -> Result<(), DeviceError> {
+    async fn refresh_all_agents(&self) -> Result<(), DeviceError> {
         let mut cursor = String::new();
         loop {
             let mut page = self.relay().ask_page(&format!("/h2a/relations?limit=50{cursor}")).await?;
@@ -146,7 +146,7 @@ impl Device {
     }
 }
 
-async fn open(backup: &KeyBackup, passphrase: &str) -> Result<Restored, DeviceError> {
+async fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, DeviceError> {
     let (backup, passphrase) = (backup.clone(), passphrase.to_owned());
     let opened = tokio::task::spawn_blocking(move || backup::open(&backup, &passphrase));
     Ok(opened.await.map_err(given_up)??)

@@ -5,7 +5,7 @@ use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Change, KeepError};
+use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -67,17 +67,17 @@ pub(crate) enum CallState {
 
 /// How an incoming call compares with the stored calls.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Came {
+pub(crate) enum CallArrival {
     /// First arrival; now stored.
     New,
     /// Repeated; the outcome is known.
-    Again(Outcome),
+    Repeated(Outcome),
     /// Repeated; still in progress.
     Pending,
     /// Repeated; another device handles it.
     Elsewhere,
     /// Another call used the same id.
-    Other,
+    IdReused,
 }
 
 /// Digest of tool, arguments and scope of a call.
@@ -90,23 +90,28 @@ fn name(agent: &AgentId, call: &ToolCall) -> String {
     format!("call/{id}")
 }
 
-pub(crate) fn take(records: &Records, origin: Origin<'_>, call: &ToolCall, now: Timestamp) -> Result<Came, KeepError> {
+pub(crate) fn take(
+    records: &Records,
+    origin: Origin<'_>,
+    call: &ToolCall,
+    now: Timestamp,
+) -> Result<CallArrival, KeyStoreError> {
     let name = name(origin.agent, call);
     let known: Option<CallRecord> = records.get(&name)?;
     Ok(match known {
         None => {
             records.save(vec![moved(origin, call, CallState::Asked, now)])?;
-            Came::New
+            CallArrival::New
         }
-        Some(known) if known.digest != digest(call) => Came::Other,
-        Some(CallRecord { state: CallState::Over { outcome, .. }, .. }) => Came::Again(outcome),
-        Some(CallRecord { state: CallState::Elsewhere, .. }) => Came::Elsewhere,
-        Some(_) => Came::Pending,
+        Some(known) if known.digest != digest(call) => CallArrival::IdReused,
+        Some(CallRecord { state: CallState::Over { outcome, .. }, .. }) => CallArrival::Repeated(outcome),
+        Some(CallRecord { state: CallState::Elsewhere, .. }) => CallArrival::Elsewhere,
+        Some(_) => CallArrival::Pending,
     })
 }
 
 /// Change that writes the new state of a call.
-pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> Change {
+pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> RecordChange {
     let Origin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
@@ -122,7 +127,7 @@ pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: T
 
 /// Calls that were open when the previous process stopped, each with the error to answer. Nothing runs again and the
 /// person is not asked again.
-pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeepError> {
+pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeyStoreError> {
     let mut left = Vec::new();
     for name in records.names("call/")? {
         let Some(record) = records.get::<CallRecord>(&name)? else { continue };
@@ -139,7 +144,7 @@ pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>,
 }
 
 /// Finished calls whose answer may not have been sent.
-pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeepError> {
+pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeyStoreError> {
     let mut left = Vec::new();
     for name in records.names("call/")? {
         let Some(record) = records.get::<CallRecord>(&name)? else { continue };
@@ -152,7 +157,7 @@ pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, Ke
 }
 
 /// Marks the answer of a call as sent.
-pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Result<(), KeepError> {
+pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Result<(), KeyStoreError> {
     let name = name(agent, call);
     let Some(mut record) = records.get::<CallRecord>(&name)? else { return Ok(()) };
     if let CallState::Over { sent, .. } = &mut record.state {
@@ -162,7 +167,7 @@ pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Resul
 }
 
 /// Deletes finished calls older than `before`.
-pub(crate) fn forget(records: &Records, before: Timestamp) -> Result<Vec<Change>, KeepError> {
+pub(crate) fn forget(records: &Records, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
     for name in records.names("call/")? {
         let over = |record: &CallRecord| matches!(record.state, CallState::Over { .. } | CallState::Elsewhere);

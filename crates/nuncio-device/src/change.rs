@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::device::Device;
 use crate::error::DeviceError;
-use crate::standing::Known;
+use crate::known_agents::KnownAgent;
 
 /// Difference since the person's last consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Changed {
+pub struct ManifestChanges {
     /// Manifest version of the last consent.
     pub since_version: u64,
     /// Differences and which of them need new consent. `None` when the earlier manifest is no longer available; then
@@ -31,10 +31,10 @@ impl Device {
     /// Difference since the person's last consent; `None` without a consent or without a difference.
     pub(crate) async fn changed(
         &self,
-        known: &Known,
+        known: &KnownAgent,
         standing: &LedgerState,
         now: &CheckedManifest,
-    ) -> Result<Option<Changed>, DeviceError> {
+    ) -> Result<Option<ManifestChanges>, DeviceError> {
         let Some(yes) = known.entries.iter().rev().find(|entry: &&LedgerEntry| entry.action.allows()) else {
             return Ok(None);
         };
@@ -50,11 +50,11 @@ impl Device {
         let (_, note) = self.published(known, known.version).await?;
         let moment = self.now();
         let keeps = standing.granted.keys().filter(|scope| known.allows(standing, scope, moment)).cloned().collect();
-        Ok(Some(Changed { since_version: yes.manifest_version, verdict, note, keeps }))
+        Ok(Some(ManifestChanges { since_version: yes.manifest_version, verdict, note, keeps }))
     }
 
     /// A published manifest version and its change note.
-    async fn published(&self, known: &Known, version: u64) -> Result<(Value, Option<String>), DeviceError> {
+    async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
         match self.relay().ask("GET", &path, None).await.map_err(DeviceError::from) {
             Ok(mut found) => {

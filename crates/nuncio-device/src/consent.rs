@@ -18,37 +18,37 @@ use nuncio_core::person::Device as KeyedDevice;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::change::Changed;
+use crate::change::ManifestChanges;
+use crate::consent_windows;
 use crate::device::Device;
+use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::former::{self, Former};
-use crate::news::News;
-use crate::prompt::Verified;
-use crate::standing::{self, Known};
-use crate::windows;
-use crate::words::ScopeWords;
+use crate::former_devices::{self, FormerDevice};
+use crate::known_agents::{self, KnownAgent};
+use crate::localized_text::ScopeTexts;
+use crate::prompt::AgentVerification;
 
 /// What an agent requests of the person.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ask {
+pub struct AccessRequest {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
     /// Consent given on this request is valid for the manifest with this hash only.
     pub manifest_hash: Digest,
     pub manifest_version: u64,
-    pub verified: Verified,
+    pub verified: AgentVerification,
     /// Most sensitive first.
-    pub scopes: Vec<AskedScope>,
+    pub scopes: Vec<RequestedScope>,
     /// Difference since the last consent; `None` without a consent or without a difference.
-    pub changed: Option<Changed>,
+    pub changed: Option<ManifestChanges>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AskedScope {
+pub struct RequestedScope {
     pub id: ScopeId,
     #[serde(flatten)]
-    pub words: ScopeWords,
+    pub words: ScopeTexts,
     pub sensitivity: Sensitivity,
     /// Minimum that the person's own setting cannot lower.
     pub at_least: Sensitivity,
@@ -64,7 +64,7 @@ pub struct AskedScope {
 
 /// Agent found by a search at the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FoundAgent {
+pub struct AgentSearchHit {
     pub id: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
@@ -73,14 +73,14 @@ pub struct FoundAgent {
 }
 
 /// Scopes that the person grants, each with its term.
-pub type Given = BTreeMap<ScopeId, GrantTerm>;
+pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
 impl Device {
     /// Loads what an agent requests, from the relay.
     ///
     /// # Errors
     /// The agent does not exist, or its manifest is missing or invalid.
-    pub async fn look(&self, agent: &AgentId) -> Result<Ask, DeviceError> {
+    pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
         let checked = known.manifest(self.presets()).ok_or_else(|| {
             DeviceError::new(Code::ManifestInvalid, format!("agent {agent} asks for nothing, or in a way nobody reads"))
@@ -91,16 +91,16 @@ impl Device {
             None => None,
         };
         let verified = self.verified(agent, None).await;
-        Ok(Ask { changed, ..self.ask_of(&known, &checked, standing.as_ref(), verified) })
+        Ok(AccessRequest { changed, ..self.build_request(&known, &checked, standing.as_ref(), verified) })
     }
 
-    fn ask_of(
+    fn build_request(
         &self,
-        known: &Known,
+        known: &KnownAgent,
         checked: &CheckedManifest,
         standing: Option<&LedgerState>,
-        verified: Verified,
-    ) -> Ask {
+        verified: AgentVerification,
+    ) -> AccessRequest {
         let now = self.now();
         let mut scopes: Vec<_> = checked
             .manifest
@@ -111,8 +111,8 @@ impl Device {
                 let floors = [self.presets().device_floor(&scope.id), self.floors().of(&scope.id)];
                 let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
                 let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
-                AskedScope {
-                    words: ScopeWords::of(self.presets(), scope),
+                RequestedScope {
+                    words: ScopeTexts::of(self.presets(), scope),
                     sensitivity: known.stake(&scope.id, scope.sensitivity, floors),
                     at_least: known.stake_at_least(&scope.id, scope.sensitivity, floors),
                     required: tools.iter().any(|tool| tool.required),
@@ -125,7 +125,7 @@ impl Device {
             })
             .collect();
         scopes.sort_by(|one, other| other.sensitivity.cmp(&one.sensitivity).then_with(|| one.id.cmp(&other.id)));
-        Ask {
+        AccessRequest {
             agent: known.agent.clone(),
             name: known.name.clone(),
             manifest_hash: checked.hash,
@@ -137,12 +137,12 @@ impl Device {
     }
 
     /// Searches the relay's agent directory.
-    pub async fn search(&self, words: &str) -> Result<Vec<FoundAgent>, DeviceError> {
+    pub async fn search(&self, words: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let query: String = url::form_urlencoded::byte_serialize(words.as_bytes()).collect();
         let mut page = self.relay().ask_page(&format!("/agents?limit=20&q={query}")).await?;
         let found: Vec<AgentView> = read(page["data"].take())?;
         let plain = nuncio_core::text::plain;
-        let agent = |view: AgentView| FoundAgent {
+        let agent = |view: AgentView| AgentSearchHit {
             id: view.id,
             name: nuncio_core::text::name(&view.display_name),
             description: view.description.as_deref().map(plain),
@@ -154,7 +154,7 @@ impl Device {
     ///
     /// # Errors
     /// The manifest changed meanwhile, the server drafted something else than was granted, or it cannot be reached.
-    pub async fn allow(&self, ask: &Ask, given: &Given) -> Result<Known, DeviceError> {
+    pub async fn allow(&self, ask: &AccessRequest, given: &GrantedScopes) -> Result<KnownAgent, DeviceError> {
         let wishes: Vec<_> = given.iter().map(|(scope, term)| wish(scope, *term)).collect();
         let relation = self.relation_with(&ask.agent).await?;
         let mut body = json!({"granted_scopes": wishes, "manifest_hash": ask.manifest_hash});
@@ -165,20 +165,20 @@ impl Device {
                 ("POST", "/h2a/relations".to_owned())
             }
         };
-        let said = Said { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
+        let said = ConsentDecision { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
         let entry = self.drafted(method, &path, &body).await?;
         self.check_draft(&entry, &said, relation.as_ref().map(|relation| relation.ledger_head))?;
         body["entry"] = json!(self.signed(entry));
         self.relay().ask(method, &path, Some(body)).await?;
         let fresh = self.refresh(&ask.agent).await?;
-        let _turn = self.turn();
-        let mut known = standing::load(self.records(), &ask.agent)?.unwrap_or(fresh);
+        let _lock = self.state_lock();
+        let mut known = known_agents::load(self.records(), &ask.agent)?.unwrap_or(fresh);
         known.taken_back = false;
         for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
             known.accepted.insert(scope.id.clone(), scope.sensitivity);
         }
-        let mut changes = windows::close(self.records(), &ask.agent)?;
-        changes.push(standing::put(&known));
+        let mut changes = consent_windows::close(self.records(), &ask.agent)?;
+        changes.push(known_agents::put(&known));
         self.records().save(changes)?;
         Ok(known)
     }
@@ -189,7 +189,7 @@ impl Device {
     /// No relation exists, the server drafted something else, or it cannot be reached.
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
         // Takes effect on this device at once, even if the server cannot be reached.
-        self.take_back_here(agent)?;
+        self.revoke_locally(agent)?;
         let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
@@ -203,38 +203,38 @@ impl Device {
             return Err(other("it is not the end of this relation"));
         }
         // From now on a ledger without this entry is rejected as outdated.
-        self.saw_end(agent, &entry)?;
+        self.record_revocation(agent, &entry)?;
         let body = json!({"entry": self.signed(entry)});
         self.relay().ask("DELETE", &path, Some(body)).await?;
         self.refresh(agent).await?;
-        self.heard_of_end(agent)
+        self.clear_local_revocation(agent)
     }
 
     /// Stops this device from running calls of the agent, even while the relay cannot be reached.
-    fn take_back_here(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let mut changes = windows::close(self.records(), agent)?;
-        if let Some(mut known) = standing::load(self.records(), agent)? {
+    fn revoke_locally(&self, agent: &AgentId) -> Result<(), DeviceError> {
+        let _lock = self.state_lock();
+        let mut changes = consent_windows::close(self.records(), agent)?;
+        if let Some(mut known) = known_agents::load(self.records(), agent)? {
             known.taken_back = true;
-            changes.push(standing::put(&known));
+            changes.push(known_agents::put(&known));
         }
         Ok(self.records().save(changes)?)
     }
 
     /// Clears the local mark once the relay has recorded the revocation.
-    fn heard_of_end(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let Some(mut known) = standing::load(self.records(), agent)? else { return Ok(()) };
+    fn clear_local_revocation(&self, agent: &AgentId) -> Result<(), DeviceError> {
+        let _lock = self.state_lock();
+        let Some(mut known) = known_agents::load(self.records(), agent)? else { return Ok(()) };
         known.taken_back = false;
-        Ok(self.records().save(vec![standing::put(&known)])?)
+        Ok(self.records().save(vec![known_agents::put(&known)])?)
     }
 
-    fn saw_end(&self, agent: &AgentId, entry: &LedgerEntry) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let known = standing::load(self.records(), agent)?;
-        let mut known = known.unwrap_or_else(|| Known::new(agent.clone(), self.now()));
-        known.saw(&entry.relation_id, entry.seq);
-        Ok(self.records().save(vec![standing::put(&known)])?)
+    fn record_revocation(&self, agent: &AgentId, entry: &LedgerEntry) -> Result<(), DeviceError> {
+        let _lock = self.state_lock();
+        let known = known_agents::load(self.records(), agent)?;
+        let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.now()));
+        known.record_seen(&entry.relation_id, entry.seq);
+        Ok(self.records().save(vec![known_agents::put(&known)])?)
     }
 
     /// Requests the ledger entry that the server wants signed.
@@ -256,7 +256,7 @@ impl Device {
     fn check_draft(
         &self,
         entry: &LedgerEntry,
-        said: &Said<'_>,
+        said: &ConsentDecision<'_>,
         head: Option<nuncio_core::ledger::ChainHead>,
     ) -> Result<(), DeviceError> {
         let scopes: BTreeSet<_> = said.given.keys().collect();
@@ -301,17 +301,17 @@ impl Device {
     }
 
     /// Looks at an agent anew: its manifest, and the ledger between it and the person.
-    pub async fn refresh(&self, agent: &AgentId) -> Result<Known, DeviceError> {
+    pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
         let view: AgentView = read(self.relay().ask("GET", &format!("/agents/{agent}"), None).await?)?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,
         };
         let own = self.own_devices().await?;
-        let _turn = self.turn();
-        let former = former::all(self.records())?;
-        let before = standing::load(self.records(), agent)?;
-        let mut known = before.clone().unwrap_or_else(|| Known::new(agent.clone(), self.now()));
+        let _lock = self.state_lock();
+        let former = former_devices::all(self.records())?;
+        let before = known_agents::load(self.records(), agent)?;
+        let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.now()));
         known.name = nuncio_core::text::name(&view.display_name);
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
@@ -326,7 +326,7 @@ impl Device {
         let vouched = |device: &KeyedDevice| {
             let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
             let before = |known: &KeyedDevice| known.id == device.id && known.key == device.key;
-            let once = |former: &Former| former.is(device);
+            let once = |former: &FormerDevice| former.is(device);
             own.iter().any(same) || known.devices.iter().any(before) || former.iter().any(once)
         };
         let mut devices: Vec<_> = shown.into_iter().filter(vouched).collect();
@@ -336,16 +336,16 @@ impl Device {
         (known.entries, known.devices) = (entries, devices);
         if let Some(standing) = known.standing(&self.identity().person) {
             let relation = known.entries.first().map(|first| first.relation_id.clone());
-            relation.iter().for_each(|relation| known.saw(relation, standing.head.seq));
+            relation.iter().for_each(|relation| known.record_seen(relation, standing.head.seq));
         }
-        let mut changes = vec![standing::put(&known)];
-        let same = |before: &Known| before.entries.last() == known.entries.last();
+        let mut changes = vec![known_agents::put(&known)];
+        let same = |before: &KnownAgent| before.entries.last() == known.entries.last();
         if before.as_ref().is_some_and(|before| !same(before)) {
-            changes.extend(windows::close(self.records(), agent)?);
+            changes.extend(consent_windows::close(self.records(), agent)?);
         }
         self.records().save(changes)?;
         if before.is_none_or(|before| !same(&before) || before.manifest != known.manifest) {
-            self.tell(News::Agent { agent: agent.clone() });
+            self.notify(DeviceEvent::Agent { agent: agent.clone() });
         }
         Ok(known)
     }
@@ -365,26 +365,31 @@ impl Device {
     }
 
     /// Raises the sensitivity of a scope for one agent, so that the person is asked more often; `None` resets it.
-    pub fn ask_more(&self, agent: &AgentId, scope: &ScopeId, level: Option<Sensitivity>) -> Result<(), DeviceError> {
+    pub fn set_stricter(
+        &self,
+        agent: &AgentId,
+        scope: &ScopeId,
+        level: Option<Sensitivity>,
+    ) -> Result<(), DeviceError> {
         let unknown = || DeviceError::new(Code::UnknownAgent, format!("nothing is known of agent {agent} here"));
-        let _turn = self.turn();
-        let mut known = standing::load(self.records(), agent)?.ok_or_else(unknown)?;
+        let _lock = self.state_lock();
+        let mut known = known_agents::load(self.records(), agent)?.ok_or_else(unknown)?;
         match level {
             Some(level) => known.stricter.insert(scope.clone(), level),
             None => known.stricter.remove(scope),
         };
-        Ok(self.records().save(vec![standing::put(&known)])?)
+        Ok(self.records().save(vec![known_agents::put(&known)])?)
     }
 
     /// Every agent with a record on this device, including revoked ones.
-    pub fn agents(&self) -> Result<Vec<Known>, DeviceError> {
-        Ok(standing::all(self.records())?)
+    pub fn agents(&self) -> Result<Vec<KnownAgent>, DeviceError> {
+        Ok(known_agents::all(self.records())?)
     }
 }
 
-struct Said<'a> {
-    given: &'a Given,
-    ask: &'a Ask,
+struct ConsentDecision<'a> {
+    given: &'a GrantedScopes,
+    ask: &'a AccessRequest,
     relation: Option<&'a RelationId>,
 }
 

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{
-    DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, Sign, What, Who, enrol as let_in,
+    DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, RelayEventKind, RelayIdentity, SignFn,
+    enrol as let_in,
 };
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, Sent, StreamEvent};
+use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SentConfirmation, StreamEvent, UnopenedMessage};
 use nuncio_a2h::wire::artifact::{Artifact, Payload};
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBundle, SealMode};
@@ -18,27 +19,27 @@ use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_engine::ports::{Clock, Dial, Entropy, Fetch};
-use nuncio_identity::seal::{Keep, NewParty, Party};
+use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::audit::{AuditBroken, AuditLog, AuditPage, Chained, Filter};
+use crate::audit::{AuditChainError, AuditFilter, AuditLog, AuditPage, ChainedEntry};
 use crate::calls;
+use crate::claimed_calls::ClaimedCalls;
+use crate::consent_windows;
+use crate::device_events::{DeviceEvent, EventSender};
 use crate::error::DeviceError;
 use crate::guard::Floors;
 use crate::introduction::{INTRODUCED, Introduction};
-use crate::news::{News, Teller};
+use crate::known_agents;
 use crate::prompt::Prompt;
 use crate::records::Records;
-use crate::standing;
-use crate::taken::Taken;
-use crate::talk::Writing;
+use crate::talk::ReplyStreams;
 use crate::tools::Tools;
-use crate::windows;
 
-use serve::Arrived;
+use serve::IncomingCall;
 
 mod serve;
 
@@ -47,7 +48,7 @@ pub(crate) const SELF: &str = "self";
 #[derive(Debug, Clone)]
 pub struct DeviceConfig {
     /// Keys and records. Must not be readable by other users.
-    pub keep: Arc<dyn Keep>,
+    pub keep: Arc<dyn KeyStore>,
     pub fetch: Arc<dyn Fetch>,
     /// Opens WebSocket connections.
     pub dial: Arc<dyn Dial>,
@@ -73,9 +74,9 @@ pub struct DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    pub(crate) fn login(&self, config: &DeviceConfig, sign: Sign) -> DeviceLogin {
+    pub(crate) fn login(&self, config: &DeviceConfig, sign: SignFn) -> DeviceLogin {
         DeviceLogin {
-            who: Who::Device(self.person.clone(), self.device.clone()),
+            who: RelayIdentity::Device(self.person.clone(), self.device.clone()),
             url: self.url.clone(),
             trust: Trust::Configured,
             audience: self.audience.clone(),
@@ -100,12 +101,12 @@ struct Inner {
     records: Records,
     relay: Arc<HttpRelay>,
     peer: Peer,
-    sign: Sign,
-    turn: Mutex<()>,
+    sign: SignFn,
+    lock: Mutex<()>,
     /// Calls that other devices claimed.
-    taken: Taken,
-    teller: Teller,
-    writing: Writing,
+    taken: ClaimedCalls,
+    events: EventSender,
+    writing: ReplyStreams,
 }
 
 impl Device {
@@ -151,7 +152,7 @@ impl Device {
         records.save([Records::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
         let device =
             Self::open(config)?.ok_or_else(|| DeviceError::new(Code::Internal, "the device was forgotten at once"))?;
-        if let Err(error) = device.meet_inviter(&device.me()).await {
+        if let Err(error) = device.trust_inviter(&device.me()).await {
             tracing::warn!(%error, "the device that invited this one is looked at later");
         }
         Ok(device)
@@ -176,7 +177,7 @@ impl Device {
                 party: keys,
                 clock: Arc::clone(&config.clock),
                 entropy: Arc::clone(&config.entropy),
-                handler: Arc::new(Hands(this.clone())),
+                handler: Arc::new(DeviceHandler(this.clone())),
             });
             Inner {
                 config,
@@ -185,10 +186,10 @@ impl Device {
                 relay,
                 peer,
                 sign,
-                turn: Mutex::default(),
-                taken: Taken::new(),
-                teller: Teller::new(),
-                writing: Writing::new(),
+                lock: Mutex::default(),
+                taken: ClaimedCalls::new(),
+                events: EventSender::new(),
+                writing: ReplyStreams::new(),
             }
         });
         Ok(Some(Self { inner }))
@@ -206,8 +207,8 @@ impl Device {
             let device = self.clone();
             tokio::spawn(async move { device.finish_leftover(record, outcome).await });
         }
-        self.resume_talk()?;
-        for known in standing::all(self.records())? {
+        self.resume_sending()?;
+        for known in known_agents::all(self.records())? {
             if known.taken_back
                 && let Err(error) = self.revoke(&known.agent).await
                 && error.code != Code::RelationNotFound
@@ -223,7 +224,7 @@ impl Device {
     }
 
     fn tidy(&self) -> Result<(), DeviceError> {
-        let _turn = self.turn();
+        let _lock = self.state_lock();
         let mut changes = self.audit_log().forget(self.now())?;
         changes.extend(calls::forget(self.records(), self.now().before(crate::audit::KEPT))?);
         Ok(self.records().save(changes)?)
@@ -241,7 +242,7 @@ impl Device {
     }
 
     /// Audit log, oldest first.
-    pub fn audit(&self) -> Result<Vec<Chained>, DeviceError> {
+    pub fn audit(&self) -> Result<Vec<ChainedEntry>, DeviceError> {
         Ok(self.audit_log().all()?)
     }
 
@@ -249,10 +250,10 @@ impl Device {
     ///
     /// # Errors
     /// The first thing that does not hold.
-    pub fn verify_audit(&self) -> Result<u64, AuditBroken> {
+    pub fn verify_audit(&self) -> Result<u64, AuditChainError> {
         // An entry may be appended during the read: a failure is checked again under the lock.
         self.audit_log().verify().or_else(|_| {
-            let _turn = self.turn();
+            let _lock = self.state_lock();
             self.audit_log().verify()
         })
     }
@@ -260,7 +261,7 @@ impl Device {
     /// The newest matching entries numbered below `before`, and the verification of the whole log.
     pub async fn audit_page(
         &self,
-        filter: Filter,
+        filter: AuditFilter,
         before: Option<u64>,
         limit: usize,
     ) -> Result<AuditPage, DeviceError> {
@@ -270,7 +271,7 @@ impl Device {
             if page.proof.is_ok() {
                 return page;
             }
-            let _turn = device.turn();
+            let _lock = device.state_lock();
             device.audit_log().page(&filter, before, limit)
         });
         read.await.map_err(|_| DeviceError::new(Code::Internal, "the log was not read to its end"))
@@ -285,12 +286,12 @@ impl Device {
 
     /// Hears what happens from now on.
     #[must_use]
-    pub fn news(&self) -> broadcast::Receiver<News> {
-        self.inner.teller.listen()
+    pub fn events(&self) -> broadcast::Receiver<DeviceEvent> {
+        self.inner.events.listen()
     }
 
-    pub(crate) fn tell(&self, news: News) {
-        self.inner.teller.tell(news);
+    pub(crate) fn notify(&self, news: DeviceEvent) {
+        self.inner.events.notify(news);
     }
 
     fn audit_log(&self) -> AuditLog {
@@ -302,8 +303,8 @@ impl Device {
     }
 
     /// Lock for every read-modify-write of the records.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state_lock(&self) -> MutexGuard<'_, ()> {
+        self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn relay(&self) -> &HttpRelay {
@@ -315,7 +316,7 @@ impl Device {
         Ok(self.inner.relay.keys_of(owner).await?)
     }
 
-    pub(crate) fn keep(&self) -> &Arc<dyn Keep> {
+    pub(crate) fn keep(&self) -> &Arc<dyn KeyStore> {
         &self.inner.config.keep
     }
 
@@ -327,7 +328,7 @@ impl Device {
         &self.inner.config.floors
     }
 
-    pub(crate) fn signer(&self) -> &Sign {
+    pub(crate) fn signer(&self) -> &SignFn {
         &self.inner.sign
     }
 
@@ -343,7 +344,7 @@ impl Device {
         self.inner.config.clock.sleep_until(self.now().after(time)).await;
     }
 
-    pub(crate) fn writing(&self) -> &Writing {
+    pub(crate) fn writing(&self) -> &ReplyStreams {
         &self.inner.writing
     }
 }
@@ -355,12 +356,12 @@ impl fmt::Debug for Device {
 }
 
 /// The device's key material, created on first use.
-fn party(config: &DeviceConfig) -> Result<Party, DeviceError> {
-    Ok(match Party::load(Arc::clone(&config.keep))? {
+fn party(config: &DeviceConfig) -> Result<SealIdentity, DeviceError> {
+    Ok(match SealIdentity::load(Arc::clone(&config.keep))? {
         Some(party) => party,
         None => {
-            let new = NewParty { named: None, mode: SealMode::Stateful, now: config.clock.now() };
-            Party::create(Arc::clone(&config.keep), &new)?
+            let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now: config.clock.now() };
+            SealIdentity::create(Arc::clone(&config.keep), &new)?
         }
     })
 }
@@ -370,32 +371,32 @@ pub(crate) fn reaches_safely(relay: &Url) -> bool {
     relay.scheme() == "https" || (relay.scheme() == "http" && nuncio_core::address::is_local(relay))
 }
 
-fn signer(party: Party) -> Sign {
+fn signer(party: SealIdentity) -> SignFn {
     let party = Mutex::new(party);
     Arc::new(move |message| party.lock().unwrap_or_else(PoisonError::into_inner).sign(message))
 }
 
 /// Dispatches what arrives at the device.
-struct Hands(std::sync::Weak<Inner>);
+struct DeviceHandler(std::sync::Weak<Inner>);
 
-impl fmt::Debug for Hands {
+impl fmt::Debug for DeviceHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hands")
+        f.write_str("DeviceHandler")
     }
 }
 
 #[async_trait]
-impl OnMessage for Hands {
-    async fn on_message(&self, _: &Peer, message: Inbound) {
+impl PeerHandler for DeviceHandler {
+    async fn on_message(&self, _: &Peer, message: InboundMessage) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
         let called = match serde_json::from_value(message.payload.clone()) {
             Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) => Some(call),
             _ => None,
         };
         let (Recipient::Agent(agent), Some(call)) = (message.sender.clone(), called) else {
-            return device.hear(message).await;
+            return device.receive_message(message).await;
         };
-        let arrived = Arrived { message, agent, call };
+        let arrived = IncomingCall { message, agent, call };
         // The call is on disk before this returns, so that it is not lost.
         let came = match device.take(&arrived) {
             Ok(came) => came,
@@ -409,46 +410,46 @@ impl OnMessage for Hands {
         });
     }
 
-    async fn on_refused(&self, _: &Peer, refused: Refused) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
-        device.hear_refused(refused).await;
+        device.store_unopened(refused).await;
     }
 
-    async fn on_sent(&self, _: &Peer, sent: Sent) {
+    async fn on_sent(&self, _: &Peer, sent: SentConfirmation) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
-        device.heard_sent(sent).await;
+        device.confirm_sent(sent).await;
     }
 
     async fn on_stream(&self, _: &Peer, event: StreamEvent) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
-        device.hear_stream(event);
+        device.forward_stream(event);
     }
 
-    async fn on_event(&self, _: &Peer, what: &What) {
+    async fn on_event(&self, _: &Peer, what: &RelayEventKind) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
         let agents: Vec<AgentId> = match what {
-            What::KeysChanged(Recipient::Agent(agent)) => {
+            RelayEventKind::KeysChanged(Recipient::Agent(agent)) => {
                 let closed = {
-                    let _turn = device.turn();
-                    windows::close(device.records(), agent).map(|changes| device.records().save(changes))
+                    let _lock = device.state_lock();
+                    consent_windows::close(device.records(), agent).map(|changes| device.records().save(changes))
                 };
                 if !matches!(closed, Ok(Ok(()))) {
                     tracing::error!(%agent, "cannot close the consent windows of an agent");
                 }
-                device.tell(News::Agent { agent: agent.clone() });
+                device.notify(DeviceEvent::Agent { agent: agent.clone() });
                 vec![agent.clone()]
             }
-            What::KeysChanged(Recipient::Person(person)) => {
+            RelayEventKind::KeysChanged(Recipient::Person(person)) => {
                 if *person == device.inner.identity.person {
-                    device.tell(News::Devices);
+                    device.notify(DeviceEvent::Devices);
                 }
                 return;
             }
-            What::Relation(_) => match standing::all(device.records()) {
+            RelayEventKind::Relation(_) => match known_agents::all(device.records()) {
                 Ok(all) => all.into_iter().map(|known| known.agent).collect(),
                 Err(_) => return,
             },
-            What::Claimed { message, device: other } if *other != device.inner.identity.device => {
+            RelayEventKind::Claimed { message, device: other } if *other != device.inner.identity.device => {
                 device.inner.taken.add(message.clone());
                 return;
             }

@@ -15,10 +15,10 @@ use url::Url;
 use crate::consent::read;
 use crate::device::Device;
 use crate::error::DeviceError;
-use crate::former::{self, Former};
-use crate::introduction::{INTRODUCED, INVITING, Introduction, Inviting};
+use crate::former_devices::{self, FormerDevice};
+use crate::introduction::{INTRODUCED, INVITING, Introduction, PendingInvite};
+use crate::known_agents;
 use crate::records::Records;
-use crate::standing;
 
 /// A device of the person's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,9 +69,9 @@ impl Device {
     pub async fn devices(&self) -> Result<Vec<OwnDevice>, DeviceError> {
         let pinned = self.own_devices().await?;
         let waiting = self.peer().waiting(&self.me()).await?;
-        let former = former::all(self.records())?;
+        let former = former_devices::all(self.records())?;
         let introduced: Option<Introduction> = self.records().get(INTRODUCED)?;
-        let inviting: Option<Inviting> = self.records().get(INVITING)?;
+        let inviting: Option<PendingInvite> = self.records().get(INVITING)?;
         let inviting = inviting.filter(|inviting| inviting.expires_at > self.now());
         let views: Vec<DeviceView> = read(self.relay().ask("GET", "/users/me/devices", None).await?)?;
         let describe = |view: DeviceView| {
@@ -113,7 +113,7 @@ impl Device {
         let view: InviteView = read(self.relay().ask("POST", "/users/me/devices", Some(json!({}))).await?)?;
         let introduction = Introduction::new(&own.keys.signing_key, self.entropy());
         let code = introduction.behind(&view.code);
-        self.records().set(INVITING, &Inviting { introduction, expires_at: view.expires_at })?;
+        self.records().set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
         let identity = self.identity();
         // The pinned key, not the one that the connection shows now.
         let fingerprint = identity.server_key.fingerprint();
@@ -166,13 +166,13 @@ impl Device {
         let me = self.me();
         let pinned = self.peer().pinned(&me).await?;
         if let Some(own) = pinned.iter().find(|own| own.keys.device_id == *device) {
-            self.take_away(&Former { id: device.clone(), key: own.keys.signing_key, until: Some(self.now()) })?;
+            self.take_away(&FormerDevice { id: device.clone(), key: own.keys.signing_key, until: Some(self.now()) })?;
             self.peer().remove_keys(&me, device).await?;
         }
         match self.relay().ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
             // Already removed at the relay, and known here.
             Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
-                if former::all(self.records())?.iter().any(|former| former.id == *device) =>
+                if former_devices::all(self.records())?.iter().any(|former| former.id == *device) =>
             {
                 Ok(())
             }
@@ -181,12 +181,12 @@ impl Device {
     }
 
     /// Limits the device in every stored ledger to the time before its removal.
-    fn take_away(&self, former: &Former) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let mut changes = vec![former::put(former)];
-        for mut known in standing::all(self.records())? {
+    fn take_away(&self, former: &FormerDevice) -> Result<(), DeviceError> {
+        let _lock = self.state_lock();
+        let mut changes = vec![former_devices::put(former)];
+        for mut known in known_agents::all(self.records())? {
             known.devices.iter_mut().for_each(|device| former.limit(device));
-            changes.push(standing::put(&known));
+            changes.push(known_agents::put(&known));
         }
         Ok(self.records().save(changes)?)
     }
@@ -196,12 +196,12 @@ impl Device {
         let me = self.me();
         // Fetches the listed keys from the relay; keys without an endorsement are not pinned.
         self.peer().safety_number(&me).await?;
-        self.meet_inviter(&me).await?;
+        self.trust_inviter(&me).await?;
         Ok(self.peer().pinned(&me).await?)
     }
 
     /// Trusts the device that invited this one once it has published keys that match the invite.
-    pub(crate) async fn meet_inviter(&self, me: &Recipient) -> Result<(), DeviceError> {
+    pub(crate) async fn trust_inviter(&self, me: &Recipient) -> Result<(), DeviceError> {
         let Some(introduction) = self.records().get::<Introduction>(INTRODUCED)? else { return Ok(()) };
         let pinned = self.peer().pinned(me).await?;
         let inviter = |bundle: &&KeyBundle| introduction.is_by(&bundle.keys.signing_key);

@@ -2,7 +2,7 @@ use nuncio_a2h::client::RelayError;
 use nuncio_a2h::peer::SendError;
 use nuncio_core::Code;
 use nuncio_identity::seal::backup::BackupError;
-use nuncio_identity::seal::{KeepError, MeetError};
+use nuncio_identity::seal::{KeyStoreError, TrustError};
 
 /// Why a device did not do something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +20,8 @@ impl DeviceError {
     }
 }
 
-impl From<KeepError> for DeviceError {
-    fn from(error: KeepError) -> Self {
+impl From<KeyStoreError> for DeviceError {
+    fn from(error: KeyStoreError) -> Self {
         Self::new(Code::DataDirUnusable, error.to_string())
     }
 }
@@ -38,8 +38,8 @@ impl From<RelayError> for DeviceError {
     }
 }
 
-impl From<MeetError> for DeviceError {
-    fn from(error: MeetError) -> Self {
+impl From<TrustError> for DeviceError {
+    fn from(error: TrustError) -> Self {
         Self::new(error.code(), error.to_string())
     }
 }

@@ -16,7 +16,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
-use crate::standing::Known;
+use crate::known_agents::KnownAgent;
 
 /// How long the person has to answer a prompt.
 pub const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(30);
 const SKEW: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
+pub struct CallFacts<'a> {
     pub person: &'a PersonName,
     pub agent: &'a AgentId,
     /// In what kind of conversation.
@@ -38,8 +38,8 @@ pub struct Case<'a> {
 
 /// Stored facts about the agent that a decision needs.
 #[derive(Debug)]
-pub struct Background<'a> {
-    pub known: &'a Known,
+pub struct AgentFacts<'a> {
+    pub known: &'a KnownAgent,
     /// `None` when the agent has no valid manifest.
     pub manifest: Option<&'a CheckedManifest>,
     /// `None` when the ledger does not verify or the relation has ended.
@@ -67,7 +67,7 @@ impl Floors {
 
 /// A call that passed all checks but the person's decision.
 #[derive(Debug, Clone)]
-pub struct Admitted {
+pub struct PermittedCall {
     /// The tool, as its manifest has it.
     pub tool: ManifestTool,
     pub stake: Sensitivity,
@@ -77,15 +77,15 @@ pub struct Admitted {
 
 /// What the person has decided so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    None,
+pub enum PersonDecision {
+    Unasked,
     /// Consent window: the person recently said yes to the same agent for the same scope in the same conversation.
-    Lately,
+    RecentYes,
     Yes,
 }
 
 /// Checks everything that forbids a call, in the protocol's order. The error is the answer to send.
-pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome> {
+pub fn admit(case: CallFacts<'_>, about: &AgentFacts<'_>) -> Result<PermittedCall, Outcome> {
     if case.kind == ConversationType::Group {
         return Err(denied(Reason::ToolNotSupportedInGroup));
     }
@@ -114,7 +114,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     let declared = about.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
     let published = declared.map_or(Sensitivity::High, |scope| scope.sensitivity);
     let floors = [about.presets.device_floor(&tool.scope), about.floors.of(&tool.scope)];
-    Ok(Admitted {
+    Ok(PermittedCall {
         stake: about.known.stake(&tool.scope, published, floors),
         time,
         tool: tool.clone(),
@@ -128,12 +128,12 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
 
 /// Whether an admitted call may run, or the person must be asked first.
 #[must_use]
-pub fn weigh(case: Case<'_>, admitted: &Admitted, word: Word) -> Decision {
+pub fn decide_call(case: CallFacts<'_>, admitted: &PermittedCall, word: PersonDecision) -> Decision {
     let (caller, person) = (Principal::Agent(case.agent.clone()), Principal::Person(case.person.clone()));
     let client = match (admitted.stake, word) {
-        (Sensitivity::Medium, Word::None) => ClientConsent::Unasked,
-        (Sensitivity::Medium, Word::Lately) => ClientConsent::Trusted,
-        (_, Word::Yes) => ClientConsent::Granted,
+        (Sensitivity::Medium, PersonDecision::Unasked) => ClientConsent::Unasked,
+        (Sensitivity::Medium, PersonDecision::RecentYes) => ClientConsent::Trusted,
+        (_, PersonDecision::Yes) => ClientConsent::Granted,
         _ => ClientConsent::NotNeeded,
     };
     decide(&PolicyFacts {
@@ -144,7 +144,7 @@ pub fn weigh(case: Case<'_>, admitted: &Admitted, word: Word) -> Decision {
         sensitivity: Some(admitted.stake),
         human_authorization: false,
         client,
-        approved_by: (word == Word::Yes).then_some(&person),
+        approved_by: (word == PersonDecision::Yes).then_some(&person),
         linked_person: Some(case.person),
         on_device: false,
     })

@@ -32,7 +32,7 @@ pub(crate) struct Introduction {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Inviting {
+pub(crate) struct PendingInvite {
     pub(crate) introduction: Introduction,
     pub(crate) expires_at: Timestamp,
 }

@@ -153,7 +153,7 @@ impl Keyring {
         let answered = async {
             self.bus.listen(object).await?;
             self.bus.call(object, "Prompt", vec![Arg::text("")]).await?;
-            Ok(self.bus.hear(object, "Completed").await?)
+            Ok(self.bus.wait_signal(object, "Completed").await?)
         };
         let answer = within(UNLOCK, answered).await.map_err(|error| match error {
             KeyringError::Failed(_) => KeyringError::Locked,

@@ -28,50 +28,50 @@ use crate::device::Device;
 
 mod agents;
 mod calls;
-mod desk;
 mod devices;
-mod door;
 mod events;
 mod files;
 mod frame;
 mod happened;
 mod notices;
+mod page_access;
 mod path;
+mod prompt_queue;
 mod talk;
 mod texts;
 mod welcome;
 mod wording;
 
-pub use desk::Desk;
-pub use door::Door;
-pub use notices::{Board, Notices};
+pub use notices::{NoticeChannel, NotificationTool};
+pub use page_access::PageAccess;
 pub use path::PagesPath;
+pub use prompt_queue::PromptQueue;
 pub use welcome::welcome;
 
-use door::Doorway;
-use frame::Visit;
+use frame::SignedInRequest;
+use page_access::HasPageAccess;
 
 /// State shared with the prompt and the command line, created before the pages are served.
 #[derive(Debug, Clone)]
-pub struct Rooms {
-    pub desk: Arc<Desk>,
-    pub door: Arc<Door>,
-    pub board: Arc<Board>,
+pub struct PagesState {
+    pub desk: Arc<PromptQueue>,
+    pub door: Arc<PageAccess>,
+    pub board: Arc<NoticeChannel>,
 }
 
-impl Rooms {
+impl PagesState {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
-        Self { desk: Arc::new(Desk::new(clock)), door: Arc::new(Door::new(path)), board: Arc::default() }
+        Self { desk: Arc::new(PromptQueue::new(clock)), door: Arc::new(PageAccess::new(path)), board: Arc::default() }
     }
 }
 
 #[derive(Clone)]
 struct Pages {
     device: Device,
-    desk: Arc<Desk>,
-    door: Arc<Door>,
-    board: Arc<Board>,
+    desk: Arc<PromptQueue>,
+    door: Arc<PageAccess>,
+    board: Arc<NoticeChannel>,
     /// Ends open event streams.
     stop: CancellationToken,
 }
@@ -82,7 +82,7 @@ struct Pages {
 /// The address is not a loopback address, or listening fails.
 pub async fn serve(
     device: Device,
-    rooms: Rooms,
+    rooms: PagesState,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
@@ -90,7 +90,7 @@ pub async fn serve(
     if !at.ip().is_loopback() {
         return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
     }
-    let Rooms { desk, door, board } = rooms;
+    let PagesState { desk, door, board } = rooms;
     let pages = Pages { device, desk, door, board, stop: stop.clone() };
     axum::serve(listener, routes(pages, at)).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -120,26 +120,26 @@ fn routes(pages: Pages, at: SocketAddr) -> Router {
         .route("/devices/recover", get(devices::again).post(devices::recover))
         .route("/devices/{id}/trust", get(devices::again).post(devices::trust))
         .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
-        .route("/leave", post(door::leave))
+        .route("/leave", post(page_access::leave))
         .fallback(nothing)
-        .layer(middleware::from_fn_with_state(pages.clone(), door::inside::<Pages>));
+        .layer(middleware::from_fn_with_state(pages.clone(), page_access::inside::<Pages>));
     below_path(pages, inside, at)
 }
 
 /// Adds routes that need no session, and nests all pages under the unguessable path.
-fn below_path<D: Doorway>(state: D, inside: Router<D>, at: SocketAddr) -> Router {
+fn below_path<D: HasPageAccess>(state: D, inside: Router<D>, at: SocketAddr) -> Router {
     let path = state.door().path().clone();
     let pages = Router::new()
-        .route("/open", get(door::show_link::<D>).post(door::use_link::<D>))
+        .route("/open", get(page_access::show_link::<D>).post(page_access::use_link::<D>))
         .route("/assets/{version}/{file}", get(file))
         .merge(inside);
     let first_page = path.as_str().to_owned();
     Router::new()
         .route(&format!("{first_page}/"), get(async move |RawQuery(query): RawQuery| first_page_at(&first_page, query)))
         .nest(path.as_str(), pages)
-        .fallback(door::outside)
+        .fallback(page_access::outside)
         .layer(middleware::map_response(guarded))
-        .layer(middleware::from_fn_with_state(at, door::is_this_machine))
+        .layer(middleware::from_fn_with_state(at, page_access::is_this_machine))
         .with_state(state)
 }
 
@@ -163,7 +163,7 @@ async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap)
     files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
-async fn nothing(State(_): State<Pages>, visit: Visit) -> Response {
+async fn nothing(State(_): State<Pages>, visit: SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
 }
 

@@ -5,31 +5,31 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, ScopeId};
 use serde::Deserialize;
 
-use crate::prompt::{Prompt, Question, Said};
+use crate::prompt::{Prompt, PromptAnswer, Question};
 
 /// The first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyFile {
     #[serde(default)]
-    pub rule: Vec<Rule>,
+    pub rule: Vec<PolicyRule>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct PolicyRule {
     /// `None` matches every agent.
     pub agent: Option<AgentId>,
     /// `None` matches every scope.
     pub scope: Option<ScopeId>,
     /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be named.
     pub at_most: Option<Sensitivity>,
-    pub answer: Answer,
+    pub answer: PolicyAnswer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum PolicyAnswer {
     Allow,
     Deny,
 }
@@ -43,26 +43,26 @@ impl PolicyFile {
         toml::from_str(text).map_err(|why| why.to_string())
     }
 
-    fn answer(&self, question: &Question) -> Said {
-        let fits = |rule: &&Rule| {
+    fn answer(&self, question: &Question) -> PromptAnswer {
+        let fits = |rule: &&PolicyRule| {
             rule.agent.as_ref().is_none_or(|agent| *agent == question.agent)
                 && rule.scope.as_ref().is_none_or(|scope| *scope == question.scope)
         };
         match self.rule.iter().find(fits) {
-            Some(rule) if rule.answer == Answer::Allow => {
+            Some(rule) if rule.answer == PolicyAnswer::Allow => {
                 match question.sensitivity <= rule.at_most.unwrap_or(Sensitivity::Medium) {
-                    true => Said::Yes,
-                    false => Said::No,
+                    true => PromptAnswer::Yes,
+                    false => PromptAnswer::No,
                 }
             }
-            _ => Said::No,
+            _ => PromptAnswer::No,
         }
     }
 }
 
 #[async_trait]
 impl Prompt for PolicyFile {
-    async fn ask(&self, question: &Question) -> Said {
+    async fn ask(&self, question: &Question) -> PromptAnswer {
         self.answer(question)
     }
 

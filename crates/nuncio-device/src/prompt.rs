@@ -8,7 +8,7 @@ use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::words::{ScopeWords, Words};
+use crate::localized_text::{LocalizedText, ScopeTexts};
 
 /// Prompt about one tool call. Texts from the agent are sanitised: no control and no bidirectional characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,16 +16,16 @@ pub struct Question {
     pub id: String,
     pub agent: AgentId,
     pub agent_name: String,
-    pub verified: Verified,
+    pub verified: AgentVerification,
     pub call: CallId,
     pub conversation: ConversationId,
     pub tool: ToolName,
     /// Tool description by the agent.
-    pub description: Words,
+    pub description: LocalizedText,
     /// Exact arguments, as readable JSON.
     pub arguments: String,
     pub scope: ScopeId,
-    pub scope_words: ScopeWords,
+    pub scope_words: ScopeTexts,
     pub sensitivity: Sensitivity,
     /// Deadline for the answer.
     pub until: Timestamp,
@@ -34,7 +34,7 @@ pub struct Question {
 /// How the agent was verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
-pub enum Verified {
+pub enum AgentVerification {
     /// Only by the keys pinned at first contact.
     FirstContact,
     Did {
@@ -43,7 +43,7 @@ pub enum Verified {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum PromptAnswer {
     Yes,
     No,
 }
@@ -51,7 +51,7 @@ pub enum Said {
 #[async_trait]
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
     /// Asks and waits for an answer. The future is dropped at the deadline, or when another device claims the call.
-    async fn ask(&self, question: &Question) -> Said;
+    async fn ask(&self, question: &Question) -> PromptAnswer;
 
     /// Whether a person may be present. If not, the person's other devices may answer before a no counts.
     fn is_attended(&self) -> bool {
@@ -61,12 +61,12 @@ pub trait Prompt: fmt::Debug + Send + Sync + 'static {
 
 /// Denies everything; for devices without a user interface.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
+pub struct DenyAll;
 
 #[async_trait]
-impl Prompt for Nobody {
-    async fn ask(&self, _: &Question) -> Said {
-        Said::No
+impl Prompt for DenyAll {
+    async fn ask(&self, _: &Question) -> PromptAnswer {
+        PromptAnswer::No
     }
 
     fn is_attended(&self) -> bool {
@@ -76,11 +76,11 @@ impl Prompt for Nobody {
 
 /// Asks through two prompts at once; the first answer counts.
 #[derive(Debug)]
-pub struct Either(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
+pub struct FirstAnswer(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
 
 #[async_trait]
-impl Prompt for Either {
-    async fn ask(&self, question: &Question) -> Said {
+impl Prompt for FirstAnswer {
+    async fn ask(&self, question: &Question) -> PromptAnswer {
         tokio::select! {
             said = self.0.ask(question) => said,
             said = self.1.ask(question) => said,
@@ -106,14 +106,14 @@ pub(crate) mod tests {
             id: "1".to_owned(),
             agent: AgentId::parse("agt_1").unwrap(),
             agent_name: "Notes".to_owned(),
-            verified: Verified::FirstContact,
+            verified: AgentVerification::FirstContact,
             call: CallId::parse("call_1").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
             tool: ToolName::parse("read_file").unwrap(),
-            description: Words::default(),
+            description: LocalizedText::default(),
             arguments: "{}".to_owned(),
             scope: ScopeId::parse("filesystem:read").unwrap(),
-            scope_words: ScopeWords::default(),
+            scope_words: ScopeTexts::default(),
             sensitivity: Sensitivity::Medium,
             until: Timestamp::from_millis(0),
         }

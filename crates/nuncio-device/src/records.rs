@@ -2,48 +2,48 @@
 
 use std::sync::Arc;
 
-use nuncio_identity::seal::{Change, Keep, KeepError};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "device/";
 
-pub(crate) type Named<T> = (String, Result<T, KeepError>);
+pub(crate) type NamedRecord<T> = (String, Result<T, KeyStoreError>);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Records(Arc<dyn Keep>);
+pub(crate) struct Records(Arc<dyn KeyStore>);
 
 impl Records {
-    pub(crate) fn new(keep: Arc<dyn Keep>) -> Self {
+    pub(crate) fn new(keep: Arc<dyn KeyStore>) -> Self {
         Self(keep)
     }
 
-    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeyStoreError> {
         let Some(bytes) = self.0.load(&format!("{PREFIX}{name}"))? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
     /// Change that writes a value.
-    pub(crate) fn put(name: &str, value: &impl Serialize) -> Change {
+    pub(crate) fn put(name: &str, value: &impl Serialize) -> RecordChange {
         (format!("{PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }
 
     /// Change that deletes a record.
-    pub(crate) fn gone(name: &str) -> Change {
+    pub(crate) fn gone(name: &str) -> RecordChange {
         (format!("{PREFIX}{name}"), None)
     }
 
-    pub(crate) fn set(&self, name: &str, value: &impl Serialize) -> Result<(), KeepError> {
+    pub(crate) fn set(&self, name: &str, value: &impl Serialize) -> Result<(), KeyStoreError> {
         self.0.save(vec![Self::put(name, value)])
     }
 
     /// Applies all changes or none.
-    pub(crate) fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
+    pub(crate) fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
         if changes.is_empty() { Ok(()) } else { self.0.save(changes) }
     }
 
     /// Records whose names start with `prefix`, in order of name. An unreadable record is an error in its place.
-    pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<Named<T>>, KeepError> {
+    pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<NamedRecord<T>>, KeyStoreError> {
         let records = self.0.all(&format!("{PREFIX}{prefix}"))?;
         let named = |(name, bytes): (String, Vec<u8>)| {
             let name = name.strip_prefix(PREFIX)?.to_owned();
@@ -54,12 +54,12 @@ impl Records {
     }
 
     /// Names that start with `prefix`.
-    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
         let names = self.0.names(&format!("{PREFIX}{prefix}"))?;
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
     }
 }
 
-fn damaged(name: &str) -> KeepError {
-    KeepError(format!("the record {name:?} cannot be read"))
+fn damaged(name: &str) -> KeyStoreError {
+    KeyStoreError(format!("the record {name:?} cannot be read"))
 }

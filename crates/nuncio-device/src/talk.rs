@@ -18,13 +18,13 @@ use nuncio_core::text::is_unprintable;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-mod heard;
-mod kept;
+mod chat_store;
+mod incoming;
 mod live;
 mod sending;
 
-pub(crate) use live::Writing;
-pub use live::{Growing, Live, LiveNews};
+pub(crate) use live::ReplyStreams;
+pub use live::{ReplyEvent, ReplyProgress, StreamedReply};
 
 /// Messages stored per agent; the oldest are deleted.
 pub const MAX_LINES: u64 = 2000;
@@ -40,47 +40,47 @@ pub const MAX_UNSENT: usize = 100;
 
 /// Position of a message among all messages with its agent; ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct MessagePosition {
     /// Index of the conversation with that agent, from zero: a relay that lost its data starts a new one.
     pub part: u32,
     /// Sequence number in that conversation, given by the relay.
     pub seq: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for MessagePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:016}", self.part, self.seq)
     }
 }
 
-impl FromStr for Place {
-    type Err = NoPlace;
+impl FromStr for MessagePosition {
+    type Err = InvalidPosition;
 
-    fn from_str(text: &str) -> Result<Self, NoPlace> {
-        let (part, seq) = text.split_once('-').ok_or(NoPlace)?;
-        Ok(Self { part: part.parse().map_err(|_| NoPlace)?, seq: seq.parse().map_err(|_| NoPlace)? })
+    fn from_str(text: &str) -> Result<Self, InvalidPosition> {
+        let (part, seq) = text.split_once('-').ok_or(InvalidPosition)?;
+        Ok(Self { part: part.parse().map_err(|_| InvalidPosition)?, seq: seq.parse().map_err(|_| InvalidPosition)? })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it names no place in a conversation")]
-pub struct NoPlace;
+pub struct InvalidPosition;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct ChatMessage {
     /// `None` while it is being sent.
-    pub place: Option<Place>,
+    pub place: Option<MessagePosition>,
     /// Client message id, for messages sent from this device.
     pub client_id: Option<ClientMessageId>,
     /// Whether the person sent it, from this device or another.
     pub mine: bool,
     /// Device that sealed it; unknown for messages that were not opened.
     pub device: Option<DeviceId>,
-    pub said: Said,
+    pub said: ChatContent,
     /// Time of arrival at the relay; while it is being sent, of submission.
     pub at: Timestamp,
-    pub state: State,
+    pub state: DeliveryState,
     /// Whether its keys give forward secrecy; unknown for messages that were not opened or are being sent.
     pub mode: Option<SealMode>,
     /// Whether the agent's previous message was sealed with other keys.
@@ -89,7 +89,7 @@ pub struct Line {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Said {
+pub enum ChatContent {
     /// Text without unprintable characters.
     Text {
         text: String,
@@ -100,14 +100,14 @@ pub enum Said {
     /// Content that is no text.
     Other,
     /// Message that was not opened.
-    Refused { why: Unopened, because: String },
+    Refused { why: OpenFailure, because: String },
     /// An agent without a relation wrote; the content is not stored.
     Stranger,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unopened {
+pub enum OpenFailure {
     /// Keys are neither pinned nor accepted by the person.
     Untrusted,
     /// Changed in transit, relabelled or forged.
@@ -121,7 +121,7 @@ pub enum Unopened {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
+pub enum DeliveryState {
     Sent,
     /// Being sent, also after a restart, for up to a day.
     Sending,
@@ -134,27 +134,27 @@ pub enum State {
 
 /// Page of messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lines {
-    pub lines: Vec<Line>,
+pub struct ChatPage {
+    pub lines: Vec<ChatMessage>,
     pub more: bool,
 }
 
 /// Sanitises a text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns whether it
 /// was cut.
-fn words(text: &str) -> (String, bool) {
-    let mut words = String::with_capacity(text.len().min(MAX_TEXT));
+fn sanitise(text: &str) -> (String, bool) {
+    let mut clean = String::with_capacity(text.len().min(MAX_TEXT));
     for c in text.replace("\r\n", "\n").chars() {
-        if words.len() + c.len_utf8() > MAX_TEXT {
-            return (words, true);
+        if clean.len() + c.len_utf8() > MAX_TEXT {
+            return (clean, true);
         }
         match c {
-            '\n' | '\t' => words.push(c),
-            '\r' => words.push('\n'),
-            c if is_unprintable(c) => words.push(' '),
-            c => words.push(c),
+            '\n' | '\t' => clean.push(c),
+            '\r' => clean.push('\n'),
+            c if is_unprintable(c) => clean.push(' '),
+            c => clean.push(c),
         }
     }
-    (words, false)
+    (clean, false)
 }
 
 #[cfg(test)]

@@ -13,15 +13,15 @@ use serde_json::Value;
 pub(crate) mod dbus;
 mod desktop;
 mod files;
+mod location;
 mod own;
-mod place;
 mod programs;
 
 pub use desktop::{Clipboard, Desktop, Notify};
 pub use files::Folders;
-pub use nuncio_confine::{Confinement, Reach, confinement};
-pub use own::{OwnTool, Shelf};
-pub use place::{GeoClue, Place};
+pub use location::{GeoClue, Location};
+pub use nuncio_confine::{Confinement, ConfinementRules, confinement};
+pub use own::{OwnTool, ToolsFolder};
 pub use programs::ProgramTool;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
 
     /// Runs the tool for a caller, for tools that show who called.
-    async fn run_for(&self, caller: &Caller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run_for(&self, caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let _ = caller;
         self.run(arguments, time).await
     }
@@ -50,7 +50,7 @@ pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
 
 /// Agent that a tool runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct ToolCaller {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
@@ -58,7 +58,7 @@ pub struct Caller {
 
 /// Source of tools whose names are only known at the time of the call, such as an MCP server.
 #[async_trait]
-pub trait Family: fmt::Debug + Send + Sync + 'static {
+pub trait ToolSource: fmt::Debug + Send + Sync + 'static {
     /// The tool with that name, if there is one. The future is dropped when the call's time is over.
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure>;
 }
@@ -67,7 +67,7 @@ pub trait Family: fmt::Debug + Send + Sync + 'static {
 pub struct Tools {
     by_scope: BTreeMap<ScopeId, Arc<dyn LocalTool>>,
     by_name: BTreeMap<ToolName, (ScopeId, Arc<dyn LocalTool>)>,
-    families: Vec<(ScopeId, Arc<dyn Family>)>,
+    families: Vec<(ScopeId, Arc<dyn ToolSource>)>,
 }
 
 impl Tools {
@@ -87,7 +87,7 @@ impl Tools {
 
     /// Adds a source of tools for a scope.
     #[must_use]
-    pub fn family(mut self, scope: ScopeId, family: Arc<dyn Family>) -> Self {
+    pub fn family(mut self, scope: ScopeId, family: Arc<dyn ToolSource>) -> Self {
         self.families.push((scope, family));
         self
     }
@@ -109,21 +109,21 @@ impl Tools {
         let families: Vec<_> = families.map(|(_, family)| Arc::clone(family)).collect();
         match families.is_empty() {
             true => any,
-            false => Some(Arc::new(Sought { name: name.clone(), families, any })),
+            false => Some(Arc::new(LazyTool { name: name.clone(), families, any })),
         }
     }
 }
 
 /// A tool that is looked up in the sources when it runs.
 #[derive(Debug)]
-struct Sought {
+struct LazyTool {
     name: ToolName,
-    families: Vec<Arc<dyn Family>>,
+    families: Vec<Arc<dyn ToolSource>>,
     any: Option<Arc<dyn LocalTool>>,
 }
 
 #[async_trait]
-impl LocalTool for Sought {
+impl LocalTool for LazyTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let mut silent = None;
         for family in &self.families {
@@ -164,7 +164,7 @@ mod tests {
     struct Has(Result<&'static str, ToolFailure>);
 
     #[async_trait]
-    impl Family for Has {
+    impl ToolSource for Has {
         async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
             let has = self.0.clone()?;
             Ok((has == name.as_str()).then(|| Arc::new(Says("family")) as _))

@@ -16,19 +16,19 @@ mod relay;
 mod sealed;
 mod socket;
 
-pub use relay::{OutsideAgent, artifact, manifest, text};
-pub use sealed::{Between, JumpingClock, Reached, SealedAgent, SealedDevice, Way, content_key_in};
-pub use socket::{Heard, Socket, tungstenite};
+pub use relay::{ExternalAgent, artifact, manifest, text};
+pub use sealed::{AgentTransport, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice, content_key_in};
+pub use socket::{Socket, SocketMessage, tungstenite};
 
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct A2hResponse {
     pub status: u16,
     pub headers: HeaderMap,
     /// `Null` if the body is no JSON.
     pub body: Value,
 }
 
-impl Reply {
+impl A2hResponse {
     /// The `data` of a successful response; panics otherwise.
     pub fn data(&self) -> &Value {
         assert!(self.status < 300, "{} {:#}", self.status, self.body);
@@ -62,7 +62,7 @@ impl A2hServer {
     }
 
     /// Sends a request below `/a2h`.
-    pub async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<&Value>) -> Reply {
+    pub async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<&Value>) -> A2hResponse {
         self.try_send(method, path, token, body, &[]).await.unwrap()
     }
 
@@ -74,7 +74,7 @@ impl A2hServer {
         token: &str,
         body: &Value,
         headers: &[(&str, &str)],
-    ) -> Reply {
+    ) -> A2hResponse {
         self.try_send(method, path, Some(token), Some(body), headers).await.unwrap()
     }
 
@@ -86,7 +86,7 @@ impl A2hServer {
         token: Option<&str>,
         body: Option<&Value>,
         headers: &[(&str, &str)],
-    ) -> reqwest::Result<Reply> {
+    ) -> reqwest::Result<A2hResponse> {
         let text = body.map(ToString::to_string);
         self.send_text(method, path, token, text, headers).await
     }
@@ -99,7 +99,7 @@ impl A2hServer {
         token: Option<&str>,
         body: Option<String>,
         headers: &[(&str, &str)],
-    ) -> reqwest::Result<Reply> {
+    ) -> reqwest::Result<A2hResponse> {
         let mut request = self.http.request(method, format!("{}/a2h{path}", self.url));
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -113,7 +113,7 @@ impl A2hServer {
         let answer = request.send().await?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = serde_json::from_slice(&answer.bytes().await?).unwrap_or_default();
-        Ok(Reply { status, headers, body })
+        Ok(A2hResponse { status, headers, body })
     }
 
     /// Opens a WebSocket below `/a2h/ws`.
@@ -220,16 +220,16 @@ impl Handset {
     }
 
     /// Sends a request with the device's token.
-    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> A2hResponse {
         self.server.send(method, path, Some(&self.token), Some(body)).await
     }
 
     /// Sends a `GET` with the device's token.
-    pub async fn get(&self, path: &str) -> Reply {
+    pub async fn get(&self, path: &str) -> A2hResponse {
         self.server.send(Method::GET, path, Some(&self.token), None).await
     }
 
-    pub async fn publish(&self, agent: &str, manifest: &Value) -> Reply {
+    pub async fn publish(&self, agent: &str, manifest: &Value) -> A2hResponse {
         self.send(Method::PATCH, &format!("/agents/{agent}"), &json!({"capability_manifest": manifest})).await
     }
 
@@ -242,7 +242,7 @@ impl Handset {
 
     /// Sends a consent: the first response names the entry to sign, the second request has it signed. A response that
     /// needs no signature is returned as it is.
-    pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> Reply {
+    pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> A2hResponse {
         let asked = self.send(method.clone(), path, &body).await;
         if asked.refusal() != (428, "CONSENT_UNSIGNED") {
             return asked;

@@ -1,4 +1,4 @@
-//! A whole server in the test's own process, on a free port, with its own data directory.
+//! In-process server on a free port with its own data directory.
 
 use std::fs::DirEntry;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,6 @@ use tempfile::TempDir;
 
 use crate::{AapClient, RawAnswer, eventually};
 
-/// A gateway to be started.
 #[derive(Debug)]
 pub struct GatewayBuilder {
     agents: TempDir,
@@ -38,8 +37,7 @@ pub struct GatewayBuilder {
     executable: PathBuf,
 }
 
-/// A running gateway. It is stopped when it is dropped, roughly; call [`Gateway::stop`] to stop it
-/// properly.
+/// Running gateway. Dropping it aborts the server; [`Gateway::stop`] stops it properly.
 #[derive(Debug)]
 pub struct Gateway {
     server: Server,
@@ -47,19 +45,16 @@ pub struct Gateway {
     agents: TempDir,
 }
 
-/// Someone with an API key.
 #[derive(Debug, Clone)]
 pub struct KeyHolder {
-    /// Who they are to the server.
+    /// Identity of the holder in the engine.
     pub caller: Caller,
-    /// The key.
     pub secret: String,
-    /// A client that sends it.
+    /// AAP client that sends the key.
     pub aap: AapClient,
 }
 
 impl Gateway {
-    /// A gateway without agents yet.
     #[must_use]
     pub fn builder() -> GatewayBuilder {
         GatewayBuilder {
@@ -76,19 +71,17 @@ impl Gateway {
         }
     }
 
-    /// The running server.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// The engine inside.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.server.engine()
     }
 
-    /// Where to reach it.
+    /// Address to connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let mut address = self.server.addresses()[0];
@@ -98,25 +91,24 @@ impl Gateway {
         address
     }
 
-    /// Its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// A client of its AAP side, without a key.
+    /// AAP client without a key.
     #[must_use]
     pub fn aap(&self) -> AapClient {
         AapClient::new(format!("{}/aap", self.url()), None)
     }
 
-    /// A client of its AAP side, with a key.
+    /// AAP client with a key.
     #[must_use]
     pub fn aap_with_key(&self, key: &str) -> AapClient {
         AapClient::new(format!("{}/aap", self.url()), Some(key.to_owned()))
     }
 
-    /// Makes a key with these scopes; with all when there are none.
+    /// Creates a key with these scopes; with all scopes for an empty list.
     pub async fn key(&self, scopes: &[&str]) -> KeyHolder {
         let scopes = match scopes {
             [] => KeyScopes::All,
@@ -131,20 +123,17 @@ impl Gateway {
         KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }
 
-    /// Sends bytes as they are and reads what comes until the connection ends.
+    /// Sends raw bytes and reads until the connection closes.
     pub async fn raw(&self, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
         RawAnswer::exchange(self.address(), request.as_ref()).await
     }
 
-    /// Has an order carried out over the admin socket, as the operator's commands do.
-    ///
-    /// # Errors
-    /// It is not carried out.
+    /// Sends a command over the admin socket, as the operator's commands do.
     pub async fn order(&self, order: AdminCommand) -> Result<Value, StartError> {
         admin::ask(self.data(), &order).await.map(Option::unwrap)
     }
 
-    /// Waits until that many questions wait for the operators.
+    /// Waits until that many approvals are pending for the operators.
     pub async fn questions(&self, count: usize) -> Vec<Approval> {
         eventually("questions wait for the operators", async || {
             let pending = self.engine().pending_approvals().await.unwrap();
@@ -153,22 +142,22 @@ impl Gateway {
         .await
     }
 
-    /// Waits for the one question that waits for the operators.
+    /// Waits for the only pending approval.
     pub async fn question(&self) -> Approval {
         self.questions(1).await.remove(0)
     }
 
-    /// Every audit record of a call, oldest first.
+    /// Audit records of calls, oldest first.
     pub async fn audit(&self) -> Vec<AuditRecord> {
         self.records().await
     }
 
-    /// Every audit record of what changed about people, agents and consent, oldest first.
+    /// Audit records of changes to people, agents and consent, oldest first.
     pub async fn happened(&self) -> Vec<AuditEventRecord> {
         self.records().await
     }
 
-    /// Every audit record of that kind; each is of one of the two.
+    /// Audit records that parse as `R`.
     async fn records<R: DeserializeOwned>(&self) -> Vec<R> {
         let (mut records, mut seen) = (Vec::new(), 0);
         loop {
@@ -179,13 +168,12 @@ impl Gateway {
         }
     }
 
-    /// Its data directory.
     #[must_use]
     pub fn data(&self) -> &Path {
         self.data.path()
     }
 
-    /// A copy of its data directory as it is now: what a crash at this moment would leave.
+    /// Copy of the data directory as a crash at this moment would leave it.
     #[must_use]
     pub fn data_as_after_a_crash(&self) -> Arc<TempDir> {
         let copy = tempfile::tempdir().unwrap();
@@ -195,18 +183,18 @@ impl Gateway {
         Arc::new(copy)
     }
 
-    /// A file in the folder of an agent given by its text, where its commands run.
+    /// File in the folder of an agent, where its commands run.
     #[must_use]
     pub fn file(&self, folder: &str, name: &str) -> PathBuf {
         self.agents.path().join(folder).join(name)
     }
 
-    /// Writes an agent file anew while the gateway runs.
+    /// Replaces an agent file while the gateway runs.
     pub fn rewrite_agent(&self, folder: &str, text: &str) {
         std::fs::write(self.file(folder, "agent.toml"), text).unwrap();
     }
 
-    /// Stops it and returns its data directory, to start another on it.
+    /// Stops the server and returns its data directory for another start.
     pub async fn stop(self) -> Arc<TempDir> {
         self.server.stop().await;
         self.data
@@ -214,7 +202,7 @@ impl Gateway {
 }
 
 impl GatewayBuilder {
-    /// With an agent, by the text of its file.
+    /// Adds an agent by the text of its file.
     #[must_use]
     pub fn agent(self, folder: &str, text: &str) -> Self {
         let path = self.agents.path().join(folder);
@@ -223,78 +211,70 @@ impl GatewayBuilder {
         self
     }
 
-    /// With the agents of a file or folder that is there already.
+    /// Takes the agents from an existing file or folder.
     #[must_use]
     pub fn agents_from(mut self, path: impl Into<PathBuf>) -> Self {
         self.source = Some(path.into());
         self
     }
 
-    /// On a data directory that was used before.
+    /// Uses an existing data directory.
     #[must_use]
     pub fn data(mut self, data: Arc<TempDir>) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// With these settings.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
     }
 
-    /// On every address, open to anyone without a key.
+    /// Listens on every address and admits callers without a key.
     #[must_use]
     pub fn open_to_anyone(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// Developing: peers on this machine are reached over plain http.
+    /// Development mode: local peers are reached over plain HTTP.
     #[must_use]
     pub fn dev(mut self) -> Self {
         self.dev = true;
         self
     }
 
-    /// With this address for others.
     #[must_use]
     pub fn public_url(mut self, url: &str) -> Self {
         self.public_url = Some(url.to_owned());
         self
     }
 
-    /// On this port, such as one that a gateway had before.
+    /// Uses a fixed port, such as that of an earlier gateway.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// With this clock.
     #[must_use]
     pub fn clock(mut self, clock: &(impl Clock + Clone)) -> Self {
         self.clock = Arc::new(clock.clone());
         self
     }
 
-    /// With this program for the command `nuncio`.
+    /// Program that stands for the command `nuncio`.
     #[must_use]
     pub fn executable(mut self, path: impl Into<PathBuf>) -> Self {
         self.executable = path.into();
         self
     }
 
-    /// Starts it.
     pub async fn start(self) -> Gateway {
         self.try_start().await.unwrap()
     }
 
-    /// Starts it, or says why not.
-    ///
-    /// # Errors
-    /// It does not start.
     pub async fn try_start(self) -> Result<Gateway, StartError> {
         let data = self.data.unwrap_or_else(|| Arc::new(tempfile::tempdir().unwrap()));
         let source = self.source.unwrap_or_else(|| self.agents.path().to_owned());
@@ -318,7 +298,7 @@ impl GatewayBuilder {
     }
 }
 
-/// Copies a file, or a folder with what is in it; sockets are not copied.
+/// Copies a file or a folder recursively, without sockets.
 fn copy_into(folder: &Path, entry: &DirEntry) {
     let (kind, to) = (entry.file_type().unwrap(), folder.join(entry.file_name()));
     if kind.is_file() {

@@ -5,15 +5,15 @@
 pub mod a2h;
 mod client;
 mod clock;
+mod eventually;
 mod gateway;
-mod patience;
 mod raw;
 mod stream;
 
 pub use client::AapClient;
 pub use clock::ManualClock;
+pub use eventually::{eventually, is_alive};
 pub use gateway::{Gateway, GatewayBuilder, KeyHolder};
-pub use patience::{eventually, is_alive};
 pub use raw::RawAnswer;
 pub use reqwest::Method;
 pub use stream::{EventStream, Sse};

@@ -10,7 +10,7 @@ use nuncio_engine::ports::fetch::Trust;
 use serde_json::json;
 use url::Url;
 
-use super::who::{Sign, ask};
+use super::relay_identity::{SignFn, ask};
 use super::{RelayError, read};
 use crate::wire::auth::{EnrolledView, KeysView, ServerView};
 
@@ -26,7 +26,7 @@ pub struct Invitation {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
+pub struct EnrolledDevice {
     pub person: PersonName,
     pub device: DeviceId,
     /// Audience of later login signatures.
@@ -44,8 +44,8 @@ pub async fn enrol(
     invitation: &Invitation,
     name: &str,
     key: PublicKey,
-    sign: &Sign,
-) -> Result<Enrolled, RelayError> {
+    sign: &SignFn,
+) -> Result<EnrolledDevice, RelayError> {
     let other = |message: &str| RelayError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
     let is_other = |server: &ServerView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
@@ -71,5 +71,5 @@ pub async fn enrol(
         return Err(other("the server's key is not the one the invite names: somebody stands between"));
     }
     let (audience, server_key) = (server.audience, server.public_key);
-    Ok(Enrolled { person: device.user_id, device: device.id, audience, server_key })
+    Ok(EnrolledDevice { person: device.user_id, device: device.id, audience, server_key })
 }

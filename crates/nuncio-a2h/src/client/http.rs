@@ -19,9 +19,9 @@ use tokio::sync::{Mutex, mpsc};
 use url::Url;
 
 use super::read::{self, garbled, kind_of_two};
-use super::socket::Connection;
-use super::who::{Credentials, Who};
-use super::{Delivered, Relay, RelayError};
+use super::relay_identity::{Credentials, RelayIdentity};
+use super::socket::RelayConnection;
+use super::{Relay, RelayError, RelayEvent};
 use crate::wire::frame::ClientFrame;
 use crate::wire::stream::StreamFrame;
 
@@ -51,7 +51,7 @@ pub struct HttpRelay {
     fetch: Arc<dyn Fetch>,
     /// WebSocket dialler; without one, events are polled.
     dial: Option<Arc<dyn Dial>>,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<RelayConnection>>,
     /// Queue for stream frames while a connection is open.
     streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
 }
@@ -128,18 +128,20 @@ impl HttpRelay {
         understood(&answer)
     }
 
-    async fn connect(&self, dial: &dyn Dial, after: Option<u64>) -> Result<Connection, RelayError> {
+    async fn connect(&self, dial: &dyn Dial, after: Option<u64>) -> Result<RelayConnection, RelayError> {
         let token = self.credentials.token().await?;
         let (path, who) = match self.credentials.who() {
-            Who::Agent(agent) => (
+            RelayIdentity::Agent(agent) => (
                 format!("/ws/agent?agent_id={agent}"),
                 json!({"type": "auth", "agent_id": agent, "token": token, "after": after}),
             ),
-            Who::Device(..) => ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after})),
+            RelayIdentity::Device(..) => {
+                ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after}))
+            }
         };
         let (outgoing, streams) = mpsc::channel(STREAMS);
         let url = below(&self.address.url, &path)?;
-        let connection = Connection::open(dial, url, self.address.trust, who, streams).await?;
+        let connection = RelayConnection::open(dial, url, self.address.trust, who, streams).await?;
         *self.streaming() = connection.streams.then_some(outgoing);
         Ok(connection)
     }
@@ -148,7 +150,7 @@ impl HttpRelay {
         self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn poll(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+    async fn poll(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         loop {
             let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
             let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL.as_secs());
@@ -171,8 +173,8 @@ impl Relay for HttpRelay {
 
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
         let path = match self.credentials.who() {
-            Who::Agent(agent) => format!("/agents/{agent}/keys/register"),
-            Who::Device(_, device) => format!("/users/me/devices/{device}/keys"),
+            RelayIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
+            RelayIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
         };
         let mut body = json!({"one_time_keys": keys});
         if let Some(bundle) = bundle {
@@ -218,7 +220,7 @@ impl Relay for HttpRelay {
         read::read(taken["conversation_seq"].clone())
     }
 
-    async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         let Some(dial) = &self.dial else { return self.poll(after).await };
         let mut slot = self.connection.lock().await;
         // Taken out while it is read: a broken connection, or one whose reader was dropped, is not put back.

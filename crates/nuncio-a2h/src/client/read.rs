@@ -7,7 +7,7 @@ use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Delivered, RelayError, What};
+use super::{RelayError, RelayEvent, RelayEventKind};
 use crate::wire::conversation::ConversationView;
 use crate::wire::message::MessageView;
 
@@ -60,37 +60,38 @@ pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {
 }
 
 /// Parses an event; `None` for frames that are no event, such as those about the connection.
-pub(super) fn event(value: Value) -> Result<Option<Delivered>, RelayError> {
+pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayError> {
     let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
     if kind.starts_with("stream.") {
         // Stream events are transient, so one that cannot be parsed is skipped.
-        let news = serde_json::from_value(value).ok().map(|news| What::Stream(Box::new(news)));
-        return Ok(news.map(|what| Delivered { seq: 0, what }));
+        let news = serde_json::from_value(value).ok().map(|news| RelayEventKind::Stream(Box::new(news)));
+        return Ok(news.map(|what| RelayEvent { seq: 0, what }));
     }
     let Some(seq) = value["seq"].as_u64() else { return Ok(None) };
     let what = match kind.as_str() {
         // A message that cannot be parsed was damaged in transit; it is skipped so that later events arrive.
-        "message.new" => message(value).map_or_else(|_| What::Other(kind), |posted| What::Message(Box::new(posted))),
+        "message.new" => message(value)
+            .map_or_else(|_| RelayEventKind::Other(kind), |posted| RelayEventKind::Message(Box::new(posted))),
         "keys.changed" => {
             let id = value["owner_id"].as_str().unwrap_or_default();
-            What::KeysChanged(recipient(read(value["owner_type"].clone())?, id)?)
+            RelayEventKind::KeysChanged(recipient(read(value["owner_type"].clone())?, id)?)
         }
         "message.claimed" => {
             let message = value["message_id"].as_str().and_then(|id| MessageId::parse(id).ok());
             let device = value["device_id"].as_str().and_then(|id| DeviceId::parse(id).ok());
             let claimed = message.zip(device);
-            claimed.map_or(What::Other(kind), |(message, device)| What::Claimed { message, device })
+            claimed.map_or(RelayEventKind::Other(kind), |(message, device)| RelayEventKind::Claimed { message, device })
         }
         _ => match value["relation_id"].as_str().and_then(|id| RelationId::parse(id).ok()) {
-            Some(relation) => What::Relation(relation),
-            None => What::Other(kind),
+            Some(relation) => RelayEventKind::Relation(relation),
+            None => RelayEventKind::Other(kind),
         },
     };
-    Ok(Some(Delivered { seq, what }))
+    Ok(Some(RelayEvent { seq, what }))
 }
 
 /// Parses any other event from a webhook.
-pub(crate) fn hooked_event(body: &Value) -> Result<What, RelayError> {
+pub(crate) fn hooked_event(body: &Value) -> Result<RelayEventKind, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("type".to_owned(), body["type"].clone());
     let event = event(Value::Object(said))?;

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::read::{event, garbled};
-use super::who::Credentials;
-use super::{Delivered, RelayError};
+use super::relay_identity::Credentials;
+use super::{RelayError, RelayEvent};
 
 const TIME: Duration = Duration::from_secs(15);
 /// Limit of events that are handled before one acknowledgement.
@@ -21,7 +21,7 @@ const TOGETHER: usize = 64;
 /// Frame limit in bytes: the largest sealed message, in base64.
 const MAX_FRAME: usize = 1024 * 1024;
 
-pub(super) struct Connection {
+pub(super) struct RelayConnection {
     wire: Box<dyn TextSocket>,
     /// Stream frames to send.
     outgoing: mpsc::Receiver<String>,
@@ -29,13 +29,13 @@ pub(super) struct Connection {
     pub(super) streams: bool,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for RelayConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Connection")
+        f.write_str("RelayConnection")
     }
 }
 
-impl Connection {
+impl RelayConnection {
     /// Connects and authenticates. Texts in `outgoing` are sent while events are awaited.
     pub(super) async fn open(
         dial: &dyn Dial,
@@ -68,7 +68,7 @@ impl Connection {
     }
 
     /// The next event, and those that have already arrived.
-    pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<Delivered>, RelayError> {
+    pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<RelayEvent>, RelayError> {
         let mut events = Vec::new();
         while events.is_empty() {
             let frame = tokio::select! {
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// Event of a frame; frames about the connection are handled here.
-    async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<Delivered>, RelayError> {
+    async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<RelayEvent>, RelayError> {
         match frame["type"].as_str() {
             Some("auth.expiring") => {
                 let token = credentials.token().await?;

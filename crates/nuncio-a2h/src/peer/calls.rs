@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use super::error::{SendError, ToolError};
-use super::{Peer, Waiting, lock};
+use super::{Peer, WaitingCall, lock};
 use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 
@@ -75,10 +75,10 @@ impl Peer {
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();
         let again = Arc::new(Notify::new());
-        let waiting = Waiting { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
+        let waiting = WaitingCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.inner.waiting).insert(id.clone(), waiting);
         // Removes the waiting entry if the caller is dropped.
-        let _left = Left { peer: self, id: &id };
+        let _left = RemoveWaiting { peer: self, id: &id };
         self.send_call(conversation, payload.clone(), until, sent).await?;
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
@@ -118,8 +118,8 @@ impl Peer {
         sent: &SentMessages,
     ) -> Result<(), SendError> {
         loop {
-            let turn = self.turn_until(conversation, until).await?;
-            let delivered = self.deliver_call(turn, payload.clone()).await;
+            let send_slot = self.send_slot_until(conversation, until).await?;
+            let delivered = self.deliver_call(send_slot, payload.clone()).await;
             let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
                 return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
             };
@@ -134,8 +134,8 @@ impl Peer {
     /// Answers a call, as a person's device. Returns the message's number in the conversation.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolResponse(response) });
-        let turn = self.turn(conversation).await?;
-        self.deliver(turn, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
+        let send_slot = self.send_slot(conversation).await?;
+        self.deliver(send_slot, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
     }
 
     async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {
@@ -193,12 +193,12 @@ impl Peer {
 }
 
 /// Removes the waiting entry of a call on drop.
-struct Left<'a> {
+struct RemoveWaiting<'a> {
     peer: &'a Peer,
     id: &'a CallId,
 }
 
-impl Drop for Left<'_> {
+impl Drop for RemoveWaiting<'_> {
     fn drop(&mut self) {
         lock(&self.peer.inner.waiting).remove(self.id);
     }

@@ -3,7 +3,7 @@
 use nuncio_core::Code;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, ToolName};
-use nuncio_identity::seal::{Distrust, KeepError, MeetError, SealError};
+use nuncio_identity::seal::{DistrustReason, KeyStoreError, SealError, TrustError};
 
 use crate::client::RelayError;
 use crate::wire::artifact::{ErrorCode, Reason};
@@ -16,7 +16,7 @@ pub enum SendError {
     Seal(#[from] SealError),
     /// The recipient's keys are missing or invalid.
     #[error(transparent)]
-    Meet(#[from] MeetError),
+    Meet(#[from] TrustError),
     #[error("{0} has no device with keys at the relay yet")]
     NoDevice(Recipient),
     /// The recipient's keys changed, without an endorsement by a trusted key.
@@ -24,7 +24,7 @@ pub enum SendError {
     KeysChanged {
         owner: Recipient,
         /// Devices, and why each is distrusted.
-        devices: Vec<(DeviceId, Distrust)>,
+        devices: Vec<(DeviceId, DistrustReason)>,
     },
     #[error("{0}")]
     Fault(String),
@@ -33,9 +33,9 @@ pub enum SendError {
 impl SendError {
     /// Whether a retry may succeed.
     #[must_use]
-    pub const fn may_pass(&self) -> bool {
+    pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Relay(error) => error.may_pass() || matches!(error, RelayError::TooMany { .. }),
+            Self::Relay(error) => error.is_retryable() || matches!(error, RelayError::TooMany { .. }),
             // Storage may work again later.
             Self::Fault(_) => true,
             Self::Seal(_) | Self::Meet(_) | Self::NoDevice(_) | Self::KeysChanged { .. } => false,
@@ -43,8 +43,8 @@ impl SendError {
     }
 }
 
-impl From<KeepError> for SendError {
-    fn from(error: KeepError) -> Self {
+impl From<KeyStoreError> for SendError {
+    fn from(error: KeyStoreError) -> Self {
         Self::Fault(error.to_string())
     }
 }

@@ -4,30 +4,30 @@ use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationTy
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId};
-use nuncio_identity::seal::{Letter, OpenError, Told};
+use nuncio_identity::seal::{OpenError, PlaintextMessage, RelayMetadata};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::SendError;
-use super::{Inbound, Peer, Refused, lock};
-use crate::client::{Delivered, What};
+use super::{InboundMessage, Peer, UnopenedMessage, lock};
+use crate::client::{RelayEvent, RelayEventKind};
 use crate::wire::artifact::{Artifact, Payload, ToolResponse};
 
 /// Name prefix of opened messages that are not handled yet.
 const INBOX: &str = "peer/in/";
 
 /// Result of opening a message.
-struct Came {
+struct ReceivedMessage {
     conversation: ConversationId,
     answer: Option<ToolResponse>,
-    arrived: Option<Arrived>,
+    arrived: Option<StoredInbound>,
     /// Whether the sender had lost the session, so that later messages must be sent again.
     rekeyed: bool,
 }
 
 /// Stored form of a message until it is handled.
 #[derive(Debug, Serialize, Deserialize)]
-struct Arrived {
+struct StoredInbound {
     conversation: ConversationId,
     conversation_type: ConversationType,
     seq: u64,
@@ -45,17 +45,17 @@ struct Arrived {
 
 impl Peer {
     /// Handles an event. An error asks the relay to deliver it again.
-    pub(super) async fn receive(&self, delivered: Delivered) -> Result<(), SendError> {
+    pub(super) async fn receive(&self, delivered: RelayEvent) -> Result<(), SendError> {
         match delivered.what {
-            What::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
-            What::KeysChanged(owner) => {
+            RelayEventKind::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
+            RelayEventKind::KeysChanged(owner) => {
                 self.keys_changed(&owner);
-                self.inner.handler.on_event(self, &What::KeysChanged(owner)).await;
+                self.inner.handler.on_event(self, &RelayEventKind::KeysChanged(owner)).await;
                 Ok(())
             }
-            What::Message(posted) => self.receive_own(*posted).await,
-            What::Stream(news) => {
-                self.hear(*news).await;
+            RelayEventKind::Message(posted) => self.receive_own(*posted).await,
+            RelayEventKind::Stream(news) => {
+                self.receive_stream(*news).await;
                 Ok(())
             }
             other => {
@@ -88,7 +88,7 @@ impl Peer {
                     self.refuse(posted, OpenError::SessionLost { device }).await;
                 }
             }
-            Err(OpenError::Keep(why)) => return Err(why.into()),
+            Err(OpenError::KeyStore(why)) => return Err(why.into()),
             Err(why) => self.refuse(posted, why).await,
         }
         Ok(())
@@ -111,7 +111,7 @@ impl Peer {
             _ => true,
         };
         if to_read {
-            let refused = Refused { conversation, seq, sender, content_type, why };
+            let refused = UnopenedMessage { conversation, seq, sender, content_type, why };
             self.inner.handler.on_refused(self, refused).await;
         }
     }
@@ -122,9 +122,9 @@ impl Peer {
         &self,
         kind: ConversationType,
         posted: &ConversationMessage,
-    ) -> Result<Result<Option<Inbound>, OpenError>, SendError> {
+    ) -> Result<Result<Option<InboundMessage>, OpenError>, SendError> {
         let (posted, now) = (posted.clone(), self.now());
-        let told = Told {
+        let told = RelayMetadata {
             conversation: posted.conversation.clone(),
             conversation_type: kind,
             sender: posted.post.sender.clone(),
@@ -137,7 +137,7 @@ impl Peer {
             .with_party(move |party| {
                 let mut answer = None;
                 let mut arrived = None;
-                let opened = party.open_keeping(&told, &posted.post.envelope, now, |opened| {
+                let opened = party.open_and_save(&told, &posted.post.envelope, now, |opened| {
                     if opened.header.content_type == ContentType::System {
                         return Vec::new();
                     }
@@ -147,7 +147,7 @@ impl Peer {
                         answer = Some(response);
                         return Vec::new();
                     }
-                    let message = Arrived {
+                    let message = StoredInbound {
                         conversation: posted.conversation.clone(),
                         conversation_type: kind,
                         seq: posted.seq,
@@ -165,7 +165,12 @@ impl Peer {
                     arrived = Some(message);
                     vec![(name, Some(record))]
                 })?;
-                Ok::<_, OpenError>(Came { conversation: posted.conversation, answer, arrived, rekeyed: opened.rekeyed })
+                Ok::<_, OpenError>(ReceivedMessage {
+                    conversation: posted.conversation,
+                    answer,
+                    arrived,
+                    rekeyed: opened.rekeyed,
+                })
             })
             .await?;
         let came = match opened {
@@ -178,7 +183,7 @@ impl Peer {
         if came.rekeyed {
             self.call_again(&came.conversation);
         }
-        Ok(Ok(came.arrived.map(Inbound::from)))
+        Ok(Ok(came.arrived.map(InboundMessage::from)))
     }
 
     /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
@@ -198,9 +203,9 @@ impl Peer {
         let (forgotten, its) = (owner.clone(), device.clone());
         self.with_party(move |party| party.rekey(&forgotten, &its)).await??;
         let client_id = self.new_client_id()?;
-        let letter = Letter::rekey(posted.conversation.clone(), kind, client_id, self.now());
-        let turn = self.turn(&posted.conversation).await?;
-        let sent = self.deliver(turn, letter.content_type, None, letter.payload).await;
+        let letter = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.now());
+        let send_slot = self.send_slot(&posted.conversation).await?;
+        let sent = self.deliver(send_slot, letter.content_type, None, letter.payload).await;
         if let Ok(seq) = sent {
             let mut rekeyed = lock(&self.inner.rekeyed);
             if rekeyed.len() >= 256 {
@@ -212,7 +217,7 @@ impl Peer {
     }
 
     /// Hands a message to the handler, after the earlier ones of its conversation.
-    fn handle(&self, inbound: Inbound) {
+    fn handle(&self, inbound: InboundMessage) {
         let (peer, conversation) = (self.clone(), inbound.conversation.clone());
         let mut handling = lock(&self.inner.handling);
         if handling.len() >= 256 {
@@ -239,7 +244,7 @@ impl Peer {
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(INBOX)? {
             let record = self.inner.keep.load(&name)?;
-            match record.and_then(|record| serde_json::from_slice::<Arrived>(&record).ok()) {
+            match record.and_then(|record| serde_json::from_slice::<StoredInbound>(&record).ok()) {
                 Some(arrived) => self.handle(arrived.into()),
                 None => self.inner.keep.save(vec![(name, None)])?,
             }
@@ -248,10 +253,10 @@ impl Peer {
     }
 }
 
-impl From<Arrived> for Inbound {
-    fn from(arrived: Arrived) -> Self {
-        let Arrived { conversation, conversation_type, seq, sender, device, content_type, payload, .. } = arrived;
-        let Arrived { envelope, mode, sealed_at, at, .. } = arrived;
+impl From<StoredInbound> for InboundMessage {
+    fn from(arrived: StoredInbound) -> Self {
+        let StoredInbound { conversation, conversation_type, seq, sender, device, content_type, payload, .. } = arrived;
+        let StoredInbound { envelope, mode, sealed_at, at, .. } = arrived;
         Self {
             conversation,
             conversation_type,
@@ -271,7 +276,7 @@ impl From<Arrived> for Inbound {
 /// Keeps only errors that a retry may fix, so that one message that always fails does not block all others.
 fn passing(done: Result<(), SendError>) -> Result<(), SendError> {
     match done {
-        Err(error) if !error.may_pass() => {
+        Err(error) if !error.is_retryable() => {
             tracing::warn!(%error, "skipped a message that cannot be handled");
             Ok(())
         }

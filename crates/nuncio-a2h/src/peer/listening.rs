@@ -3,7 +3,7 @@
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType, StreamId};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
-use nuncio_identity::seal::{StreamOpener, Told};
+use nuncio_identity::seal::{RelayMetadata, StreamOpener};
 
 use super::{Peer, lock};
 use crate::wire::stream::StreamNews;
@@ -17,11 +17,11 @@ pub struct StreamEvent {
     pub conversation: ConversationId,
     pub sender: Recipient,
     pub stream: StreamId,
-    pub what: Streamed,
+    pub what: StreamEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Streamed {
+pub enum StreamEventKind {
     Begun,
     Delta(String),
     /// Complete. The message itself arrives separately and is authoritative.
@@ -34,16 +34,16 @@ pub enum Streamed {
 }
 
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct IncomingStream {
     sender: Recipient,
     opener: StreamOpener,
 }
 
-type Name = (ConversationId, StreamId);
+type StreamKey = (ConversationId, StreamId);
 
 impl Peer {
     /// Handles a stream event; it is never repeated.
-    pub(super) async fn hear(&self, news: StreamNews) {
+    pub(super) async fn receive_stream(&self, news: StreamNews) {
         match news {
             StreamNews::Start {
                 conversation_id,
@@ -54,25 +54,25 @@ impl Peer {
                 ..
             } => {
                 let Ok(sender) = AgentId::parse(&sender_id).map(Recipient::Agent) else { return };
-                self.hear_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
+                self.receive_stream_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
             // Only agents stream.
             StreamNews::Start { .. } => {}
             StreamNews::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
-                self.hear_more((conversation_id, stream_id), |opener| {
-                    opener.piece(stream_seq, &encrypted_payload.0).ok().map(Streamed::Delta)
+                self.receive_stream_frame((conversation_id, stream_id), |opener| {
+                    opener.piece(stream_seq, &encrypted_payload.0).ok().map(StreamEventKind::Delta)
                 })
                 .await;
             }
             StreamNews::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
-                self.hear_more((conversation_id, stream_id), |opener| {
+                self.receive_stream_frame((conversation_id, stream_id), |opener| {
                     let named = opener.end(stream_seq, &encrypted_payload.0).ok()?;
-                    (named == client_message_id).then_some(Streamed::Done { client_message_id })
+                    (named == client_message_id).then_some(StreamEventKind::Done { client_message_id })
                 })
                 .await;
             }
             StreamNews::Abort { conversation_id, stream_id, .. } => {
-                self.hear_more((conversation_id, stream_id), |_| None).await;
+                self.receive_stream_frame((conversation_id, stream_id), |_| None).await;
             }
             StreamNews::Error { stream_id, message, .. } => {
                 tracing::debug!(stream = %stream_id, message, "the relay ended a stream");
@@ -81,14 +81,14 @@ impl Peer {
         }
     }
 
-    async fn hear_start(&self, name: Name, sender: Recipient, envelope: &[u8]) {
+    async fn receive_stream_start(&self, name: StreamKey, sender: Recipient, envelope: &[u8]) {
         let (id, stream) = &name;
         let Ok(conversation) = self.conversation(id).await else { return };
         let theirs = conversation.kind == ConversationType::H2a && conversation.has(&sender) && sender != *self.me();
         if !theirs || lock(&self.inner.heard).len() >= MOST {
             return;
         }
-        let told = Told {
+        let told = RelayMetadata {
             conversation: id.clone(),
             conversation_type: conversation.kind,
             sender: sender.clone(),
@@ -114,34 +114,38 @@ impl Peer {
             Err(_) => None,
         };
         let Some(opener) = opener else { return };
-        lock(&self.inner.heard).insert(name.clone(), Heard { sender: sender.clone(), opener });
-        self.tell_of((name, sender), Streamed::Begun).await;
+        lock(&self.inner.heard).insert(name.clone(), IncomingStream { sender: sender.clone(), opener });
+        self.report_stream((name, sender), StreamEventKind::Begun).await;
     }
 
     /// Opens a frame of a known stream; a frame that does not open ends it.
-    async fn hear_more(&self, name: Name, open: impl FnOnce(&mut StreamOpener) -> Option<Streamed>) {
+    async fn receive_stream_frame(
+        &self,
+        name: StreamKey,
+        open: impl FnOnce(&mut StreamOpener) -> Option<StreamEventKind>,
+    ) {
         let (sender, what) = {
             let mut all = lock(&self.inner.heard);
             let Some(heard) = all.get_mut(&name) else { return };
-            let what = open(&mut heard.opener).unwrap_or(Streamed::Aborted);
+            let what = open(&mut heard.opener).unwrap_or(StreamEventKind::Aborted);
             let sender = heard.sender.clone();
-            if !matches!(what, Streamed::Delta(_)) {
+            if !matches!(what, StreamEventKind::Delta(_)) {
                 all.remove(&name);
             }
             (sender, what)
         };
-        self.tell_of((name, sender), what).await;
+        self.report_stream((name, sender), what).await;
     }
 
     /// Aborts all incoming streams after the connection closed.
-    pub(super) async fn stop_hearing(&self) {
+    pub(super) async fn abort_incoming_streams(&self) {
         let all: Vec<_> = lock(&self.inner.heard).drain().collect();
         for (name, heard) in all {
-            self.tell_of((name, heard.sender), Streamed::Aborted).await;
+            self.report_stream((name, heard.sender), StreamEventKind::Aborted).await;
         }
     }
 
-    async fn tell_of(&self, ((conversation, stream), sender): (Name, Recipient), what: Streamed) {
+    async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, Recipient), what: StreamEventKind) {
         let event = StreamEvent { conversation, sender, stream, what };
         self.inner.handler.on_stream(self, event).await;
     }

@@ -12,13 +12,13 @@ use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Addressee, Letter, Meeting, SealError};
+use nuncio_identity::seal::{Addressee, KeyReview, PlaintextMessage, SealError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::SendError;
-use super::turns::Turn;
-use super::{Inbound, Peer, lock};
+use super::send_slots::SendSlot;
+use super::{InboundMessage, Peer, lock};
 use crate::client::RelayError;
 
 /// Name prefix of messages that wait to be sent.
@@ -32,7 +32,7 @@ const TRIES: usize = 3;
 
 /// Stored form of a sealed message until it is sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Leaving {
+pub(super) struct OutgoingMessage {
     conversation: ConversationId,
     client_id: ClientMessageId,
     content_type: ContentType,
@@ -43,14 +43,14 @@ pub(super) struct Leaving {
 
 /// Client message id, and the message that is answered.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct MessageIds {
     pub(super) client_id: ClientMessageId,
     pub(super) in_reply_to: Option<MessageId>,
 }
 
-impl Answers {
+impl MessageIds {
     /// Id of the only reply to a message, derived from it.
-    pub(super) fn to(message: &Inbound) -> Result<Self, SendError> {
+    pub(super) fn to(message: &InboundMessage) -> Result<Self, SendError> {
         let place = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
         let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
         let client_id =
@@ -59,7 +59,7 @@ impl Answers {
     }
 }
 
-impl Leaving {
+impl OutgoingMessage {
     fn is_call(&self) -> bool {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
@@ -84,45 +84,49 @@ impl Peer {
         content_type: ContentType,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let turn = self.turn(conversation).await?;
-        self.deliver(turn, content_type, None, payload).await
+        let send_slot = self.send_slot(conversation).await?;
+        self.deliver(send_slot, content_type, None, payload).await
     }
 
     /// Replies to a message. However often that is done, one reply is sent.
-    pub async fn reply(&self, to: &Inbound, content_type: ContentType, payload: Value) -> Result<(), SendError> {
-        let turn = self.turn(&to.conversation).await?;
-        let leaving = self.prepare(&turn, Answers::to(to)?, content_type, None, payload).await?;
-        self.send_answer(&turn, &leaving).await
+    pub async fn reply(&self, to: &InboundMessage, content_type: ContentType, payload: Value) -> Result<(), SendError> {
+        let send_slot = self.send_slot(&to.conversation).await?;
+        let leaving = self.prepare(&send_slot, MessageIds::to(to)?, content_type, None, payload).await?;
+        self.send_answer(&send_slot, &leaving).await
     }
 
     /// Sends a reply that may have been sent before.
-    pub(super) async fn send_answer(&self, turn: &Turn, leaving: &Leaving) -> Result<(), SendError> {
-        match self.send_off(turn, leaving).await {
+    pub(super) async fn send_answer(&self, send_slot: &SendSlot, leaving: &OutgoingMessage) -> Result<(), SendError> {
+        match self.send_sealed(send_slot, leaving).await {
             // The previous process sent it.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Seals a message for all members of a conversation and sends it, with retries until `turn.until`.
+    /// Seals a message for all members of a conversation and sends it, with retries until `send_slot.until`.
     pub(super) async fn deliver(
         &self,
-        turn: Turn,
+        send_slot: SendSlot,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
-        let leaving = self.prepare(&turn, new, content_type, subtype, payload).await?;
-        self.send_off(&turn, &leaving).await
+        let new = MessageIds { client_id: self.new_client_id()?, in_reply_to: None };
+        let leaving = self.prepare(&send_slot, new, content_type, subtype, payload).await?;
+        self.send_sealed(&send_slot, &leaving).await
     }
 
     /// Seals and sends a tool call. Returns no reference if the relay's ids are too long for a message id.
-    pub(super) async fn deliver_call(&self, turn: Turn, payload: Value) -> Result<Option<MessageReference>, SendError> {
-        let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
+    pub(super) async fn deliver_call(
+        &self,
+        send_slot: SendSlot,
+        payload: Value,
+    ) -> Result<Option<MessageReference>, SendError> {
+        let new = MessageIds { client_id: self.new_client_id()?, in_reply_to: None };
         let subtype = Some(MsgSubtype::ArtifactToolCall);
-        let leaving = self.prepare(&turn, new, ContentType::Artifact, subtype, payload).await?;
-        let seq = self.send_off(&turn, &leaving).await?;
+        let leaving = self.prepare(&send_slot, new, ContentType::Artifact, subtype, payload).await?;
+        let seq = self.send_sealed(&send_slot, &leaving).await?;
         let id = MessageRef { conversation: leaving.conversation.clone(), seq }.id().ok();
         let envelope = STANDARD.decode(&leaving.envelope).ok().map(|bytes| Digest::of_bytes(&bytes));
         Ok(id.zip(envelope).map(|(id, envelope)| MessageReference { envelope, id }))
@@ -131,14 +135,14 @@ impl Peer {
     /// Seals and stores a message for all members of a conversation.
     pub(super) async fn prepare(
         &self,
-        turn: &Turn,
-        Answers { client_id, in_reply_to }: Answers,
+        send_slot: &SendSlot,
+        MessageIds { client_id, in_reply_to }: MessageIds,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
-    ) -> Result<Leaving, SendError> {
-        let conversation = self.conversation(&turn.conversation).await?;
-        let letter = Letter {
+    ) -> Result<OutgoingMessage, SendError> {
+        let conversation = self.conversation(&send_slot.conversation).await?;
+        let letter = PlaintextMessage {
             conversation: conversation.id.clone(),
             conversation_type: conversation.kind,
             client_id,
@@ -150,23 +154,23 @@ impl Peer {
         };
         for _ in 1..TRIES {
             let to = self.addressees(&conversation).await?;
-            match self.seal(letter.clone(), to, turn.until).await {
+            match self.seal(letter.clone(), to, send_slot.until).await {
                 // The other side lost the session between the two steps.
                 Err(SendError::Seal(SealError::NeedsOneTimeKey(_))) => {}
                 done => return done,
             }
         }
         let to = self.addressees(&conversation).await?;
-        self.seal(letter, to, turn.until).await
+        self.seal(letter, to, send_slot.until).await
     }
 
     /// Seals, and stores the message in the same write as the new key state.
     async fn seal(
         &self,
-        letter: Letter,
+        letter: PlaintextMessage,
         to: Vec<(KeyBundle, Option<OneTimeKey>)>,
         until: Timestamp,
-    ) -> Result<Leaving, SendError> {
+    ) -> Result<OutgoingMessage, SendError> {
         self.with_party(move |party| {
             let (conversation, client_id) = (letter.conversation.clone(), letter.client_id.clone());
             let (content_type, subtype) = (letter.content_type, letter.subtype);
@@ -175,8 +179,8 @@ impl Peer {
                 .iter()
                 .map(|(bundle, one_time_key)| Addressee { bundle, one_time_key: one_time_key.as_ref() })
                 .collect();
-            party.seal_keeping(&letter, &to, |envelope| {
-                let kept = Leaving {
+            party.seal_and_save(&letter, &to, |envelope| {
+                let kept = OutgoingMessage {
                     conversation,
                     client_id,
                     content_type,
@@ -196,18 +200,18 @@ impl Peer {
 
     /// Sends a sealed message with retries until its deadline. A rate-limited call is not retried here: it is sealed
     /// again later, and other messages may go first.
-    pub(super) async fn send_off(&self, _: &Turn, leaving: &Leaving) -> Result<u64, SendError> {
+    pub(super) async fn send_sealed(&self, _: &SendSlot, leaving: &OutgoingMessage) -> Result<u64, SendError> {
         self.post(leaving).await
     }
 
-    async fn post(&self, leaving: &Leaving) -> Result<u64, SendError> {
+    async fn post(&self, leaving: &OutgoingMessage) -> Result<u64, SendError> {
         let post =
             leaving.post(self.me()).ok_or_else(|| SendError::Fault("what was kept cannot be read".to_owned()))?;
         let mut pause = Duration::from_millis(200);
         let sent = loop {
             let wait = match self.inner.relay.post(&leaving.conversation, &post).await {
                 Err(RelayError::TooMany { seconds, .. }) if !leaving.is_call() => Duration::from_secs(seconds.max(1)),
-                Err(error) if error.may_pass() => {
+                Err(error) if error.is_retryable() => {
                     pause = (pause * 2).min(MAX_PAUSE);
                     pause
                 }
@@ -238,7 +242,7 @@ impl Peer {
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(OUTBOX)? {
             let record = self.inner.keep.load(&name)?;
-            let leaving = record.and_then(|record| serde_json::from_slice::<Leaving>(&record).ok());
+            let leaving = record.and_then(|record| serde_json::from_slice::<OutgoingMessage>(&record).ok());
             match leaving {
                 Some(leaving) if leaving.until > self.now() && !leaving.is_call() => {
                     if let Err(error) = self.post(&leaving).await {
@@ -266,7 +270,7 @@ impl Peer {
             };
             for bundle in bundles {
                 let (kind, asked) = (conversation.kind, bundle.clone());
-                let wants = self.with_party(move |party| party.wants_key(kind, &asked)).await??;
+                let wants = self.with_party(move |party| party.needs_one_time_key(kind, &asked)).await??;
                 let one_time_key = match wants {
                     true => Some(self.inner.relay.one_time_key(&bundle.keys.id()).await?),
                     false => None,
@@ -295,10 +299,10 @@ impl Peer {
         }
     }
 
-    pub(super) async fn meet(&self, owner: &Recipient) -> Result<(Vec<KeyBundle>, Meeting), SendError> {
+    pub(super) async fn meet(&self, owner: &Recipient) -> Result<(Vec<KeyBundle>, KeyReview), SendError> {
         let bundles = self.inner.relay.keys_of(owner).await?;
         let (asked, shown) = (owner.clone(), bundles.clone());
-        let meeting = self.with_party(move |party| party.meet(&asked, &shown, None)).await??;
+        let meeting = self.with_party(move |party| party.review_keys(&asked, &shown, None)).await??;
         for change in &meeting.changes {
             tracing::info!(%owner, ?change, "keys changed");
         }

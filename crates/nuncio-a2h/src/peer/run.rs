@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Peer;
 use super::error::SendError;
-use crate::client::{Delivered, RelayError};
+use crate::client::{RelayError, RelayEvent};
 
 /// Longest delay between attempts to reach the relay.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -15,14 +15,14 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const KEYS: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
-enum Told {
-    ByTheRelay,
-    ByHooks,
+enum EventSource {
+    Relay,
+    Webhook,
 }
 
 /// State across reconnections.
-struct Life {
-    told: Told,
+struct RunState {
+    told: EventSource,
     pause: Duration,
     /// Whether the messages of the previous process are being handled.
     resumed: bool,
@@ -31,24 +31,24 @@ struct Life {
 impl Peer {
     /// Runs until `stop`. Failures are retried after 1, 2, 4, 8, 16 and then every 30 seconds.
     pub async fn run(self, stop: CancellationToken) {
-        self.serve(Told::ByTheRelay, stop).await;
+        self.serve(EventSource::Relay, stop).await;
     }
 
     /// Runs without polling for events, for an agent with a webhook: its events come through
-    /// [`Hooks::take`](super::Hooks::take).
-    pub async fn run_hooked(self, stop: CancellationToken) {
-        self.serve(Told::ByHooks, stop).await;
+    /// [`WebhookReceiver::take`](super::WebhookReceiver::take).
+    pub async fn run_with_webhook(self, stop: CancellationToken) {
+        self.serve(EventSource::Webhook, stop).await;
     }
 
-    async fn serve(&self, told: Told, stop: CancellationToken) {
-        let mut life = Life { told, pause: Duration::from_secs(1), resumed: false };
+    async fn serve(&self, told: EventSource, stop: CancellationToken) {
+        let mut life = RunState { told, pause: Duration::from_secs(1), resumed: false };
         loop {
             let lived = tokio::select! {
                 lived = self.live(&mut life) => lived,
                 () = stop.cancelled() => return,
             };
             self.streams_ended();
-            self.stop_hearing().await;
+            self.abort_incoming_streams().await;
             let pause = life.pause;
             if let Err(error) = lived {
                 tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    async fn live(&self, life: &mut Life) -> Result<(), SendError> {
+    async fn live(&self, life: &mut RunState) -> Result<(), SendError> {
         self.publish_keys().await?;
         self.inner.back.notify_waiters();
         // Once per process: messages that this process received are already being handled when a connection breaks.
@@ -99,10 +99,10 @@ impl Peer {
         }
     }
 
-    async fn told(&self, by: Told, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+    async fn told(&self, by: EventSource, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         match by {
-            Told::ByTheRelay => self.inner.relay.events(after).await,
-            Told::ByHooks => std::future::pending().await,
+            EventSource::Relay => self.inner.relay.events(after).await,
+            EventSource::Webhook => std::future::pending().await,
         }
     }
 

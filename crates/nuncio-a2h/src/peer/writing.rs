@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::error::SendError;
-use super::outbox::Answers;
-use super::{Inbound, Peer, lock};
+use super::outbox::MessageIds;
+use super::{InboundMessage, Peer, lock};
 use crate::client::Relay;
 use crate::wire::message::Sealed;
 use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
@@ -36,18 +36,18 @@ const WAITING: usize = 128 * 1024;
 pub struct StreamWriter {
     peer: Peer,
     conversation: ConversationId,
-    answers: Answers,
-    orders: mpsc::UnboundedSender<Order>,
+    answers: MessageIds,
+    orders: mpsc::UnboundedSender<WriterCommand>,
     /// Bytes that wait to be sent.
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
 }
 
 #[derive(Debug)]
-enum Order {
-    Say(String),
+enum WriterCommand {
+    Append(String),
     /// The whole text is stored as that message.
-    End(ClientMessageId, oneshot::Sender<()>),
+    Finish(ClientMessageId, oneshot::Sender<()>),
 }
 
 impl Peer {
@@ -56,16 +56,16 @@ impl Peer {
     /// # Errors
     /// It cannot be sealed, or the relay refuses streams in that conversation.
     pub async fn stream(&self, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
-        let answers = Answers { client_id: self.new_client_id()?, in_reply_to: None };
+        let answers = MessageIds { client_id: self.new_client_id()?, in_reply_to: None };
         self.begin_stream(answers, conversation).await
     }
 
     /// Starts a streamed reply: however often the message is handled, one reply is sent.
-    pub async fn stream_reply(&self, to: &Inbound) -> Result<Option<StreamWriter>, SendError> {
-        self.begin_stream(Answers::to(to)?, &to.conversation).await
+    pub async fn stream_reply(&self, to: &InboundMessage) -> Result<Option<StreamWriter>, SendError> {
+        self.begin_stream(MessageIds::to(to)?, &to.conversation).await
     }
 
-    async fn begin_stream(&self, answers: Answers, id: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
+    async fn begin_stream(&self, answers: MessageIds, id: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
         if !self.inner.relay.streams() || matches!(self.me(), Recipient::Person(_)) {
             return Ok(None);
         }
@@ -95,7 +95,7 @@ impl Peer {
         lock(&self.inner.writing).insert(stream.clone(), over.clone());
         let (orders, taken) = mpsc::unbounded_channel();
         let waiting = Arc::<AtomicUsize>::default();
-        let pen = Pen {
+        let pen = StreamTask {
             peer: self.clone(),
             stream,
             sealer,
@@ -134,7 +134,7 @@ impl StreamWriter {
             self.over.cancel();
             return;
         }
-        let _ = self.orders.send(Order::Say(text.to_owned()));
+        let _ = self.orders.send(WriterCommand::Append(text.to_owned()));
     }
 
     /// Whether the stream was cancelled. The final message is sent anyway.
@@ -151,20 +151,20 @@ impl StreamWriter {
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let Self { peer, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
-        let turn = peer.turn(&conversation).await?;
-        let leaving = peer.prepare(&turn, answers, content_type, None, payload).await?;
+        let send_slot = peer.send_slot(&conversation).await?;
+        let leaving = peer.prepare(&send_slot, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
-        let _ = orders.send(Order::End(message, said));
+        let _ = orders.send(WriterCommand::Finish(message, said));
         // The final message has priority, and later messages wait for it.
         tokio::select! {
             _ = ended => {}
             () = peer.inner.clock.sleep_until(peer.now().after(LAST)) => {}
         }
-        peer.send_answer(&turn, &leaving).await
+        peer.send_answer(&send_slot, &leaving).await
     }
 }
 
-struct Pen {
+struct StreamTask {
     peer: Peer,
     stream: StreamId,
     sealer: StreamSealer,
@@ -174,13 +174,13 @@ struct Pen {
 }
 
 /// The writer was dropped, or the relay accepts no more frames.
-struct Dry;
+struct StreamStopped;
 
-impl Pen {
-    async fn write(mut self, orders: mpsc::UnboundedReceiver<Order>) {
+impl StreamTask {
+    async fn write(mut self, orders: mpsc::UnboundedReceiver<WriterCommand>) {
         let over = self.over.clone();
         let done = tokio::select! {
-            () = over.cancelled() => Err(Dry),
+            () = over.cancelled() => Err(StreamStopped),
             done = self.take(orders) => done,
         };
         over.cancel();
@@ -191,7 +191,7 @@ impl Pen {
         }
     }
 
-    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Dry> {
+    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStopped> {
         let clock: Arc<dyn Clock> = Arc::clone(&self.peer.inner.clock);
         let mut free = clock.now();
         loop {
@@ -206,44 +206,44 @@ impl Pen {
                 }
             };
             match order {
-                Some(Order::Say(more)) => self.text.push_str(&more),
-                Some(Order::End(message, said)) => {
+                Some(WriterCommand::Append(more)) => self.text.push_str(&more),
+                Some(WriterCommand::Finish(message, said)) => {
                     self.tell().await?;
                     self.end(message).await?;
                     let _ = said.send(());
                     return Ok(());
                 }
-                None => return Err(Dry),
+                None => return Err(StreamStopped),
             }
         }
     }
 
-    async fn tell(&mut self) -> Result<(), Dry> {
+    async fn tell(&mut self) -> Result<(), StreamStopped> {
         let text = std::mem::take(&mut self.text);
         self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
         let mut left = text.as_str();
         while !left.is_empty() {
             let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE));
             left = rest;
-            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| Dry)?;
+            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStopped)?;
             let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
             self.send(StreamFrame::Delta(StreamDelta { stream_id, stream_seq: seq, encrypted_payload })).await?;
         }
         Ok(())
     }
 
-    async fn end(&mut self, message: ClientMessageId) -> Result<(), Dry> {
-        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| Dry)?;
+    async fn end(&mut self, message: ClientMessageId) -> Result<(), StreamStopped> {
+        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStopped)?;
         let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
         let done = StreamDone { stream_id, stream_seq: seq, client_message_id: message, encrypted_payload };
         self.send(StreamFrame::Done(done)).await
     }
 
-    async fn send(&self, frame: StreamFrame) -> Result<(), Dry> {
+    async fn send(&self, frame: StreamFrame) -> Result<(), StreamStopped> {
         let relay: &dyn Relay = &*self.peer.inner.relay;
         relay.stream(frame).await.map_err(|why| {
             tracing::debug!(stream = %self.stream, %why, "cannot send a stream frame; the stream ends");
-            Dry
+            StreamStopped
         })
     }
 }

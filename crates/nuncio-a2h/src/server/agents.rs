@@ -12,14 +12,14 @@ use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
 
-use super::{A2h, Named, Wanted, caller, data, page, person, visitor};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, caller, data, page, person, visitor};
+use crate::error::A2hError;
 use crate::lift::{self, IfMatch};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
 use crate::wire::webhook::Secret;
 
 /// `POST /a2h/agents`
-pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let made = a2h.engine.create_agent(&by, lift::new_agent(body)?).await?;
@@ -36,9 +36,9 @@ pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<R
 /// `GET /a2h/agents/{id}`
 pub(super) async fn show(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let asks = visitor(&request)?;
     let account = a2h.visible(asks.as_ref(), &id).await?;
     let view = a2h.whole(&account, asks.as_ref()).await?;
@@ -48,9 +48,9 @@ pub(super) async fn show(
 /// `PATCH /a2h/agents/{id}`
 pub(super) async fn update(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
@@ -84,7 +84,7 @@ pub(super) async fn update(
     }
     let note = body.change_note.as_deref();
     let publication =
-        a2h.engine.publish_manifest(&by, &id, manifest, wanted, note).await.map_err(Refused::conditional)?;
+        a2h.engine.publish_manifest(&by, &id, manifest, wanted, note).await.map_err(A2hError::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
     view.webhook_secret = webhook_secret.map(shown);
     view.manifest_change = Some(Box::new(change(publication)));
@@ -92,8 +92,8 @@ pub(super) async fn update(
 }
 
 /// `GET /a2h/agents?q=&owner=me&cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
-    let wanted = Wanted::of(&request)?;
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+    let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
     let asks = visitor(&request)?;
     let found = match wanted.text("owner") {
@@ -113,9 +113,9 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
 /// `POST /a2h/agents/{id}/token:rotate`
 pub(super) async fn rotate_token(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let (account, token) = a2h.engine.rotate_agent_token(&by, &agent_id(&id)?).await?;
     let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
@@ -125,9 +125,9 @@ pub(super) async fn rotate_token(
 /// `DELETE /a2h/agents/{id}/token`
 pub(super) async fn revoke_token(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let account = a2h.engine.revoke_agent_token(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
@@ -143,9 +143,9 @@ fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, EngineError> {
     IfMatch::read(value.to_str().unwrap_or_default()).map(Some)
 }
 
-fn lost(account: &Account) -> Refused {
+fn lost(account: &Account) -> A2hError {
     let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
-    let mut refused = Refused::new(Code::ManifestStale, message);
+    let mut refused = A2hError::new(Code::ManifestStale, message);
     refused.status = StatusCode::PRECONDITION_FAILED;
     refused.body.error.params = serde_json::json!({
         "manifest_version": account.manifest_version,
@@ -164,9 +164,9 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
 
 impl A2h {
     /// Account that the caller may read: a public one for anyone, others for authenticated callers.
-    pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, Refused> {
+    pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
         let found = match agent_id(id) {
-            Ok(id) => self.engine.account(&id).await.map_err(Refused::from),
+            Ok(id) => self.engine.account(&id).await.map_err(A2hError::from),
             Err(error) => Err(error.into()),
         };
         let shown = |account: &Account| account.public || asks.is_some();
@@ -175,14 +175,14 @@ impl A2h {
             // Anonymous callers are not told whether a private agent exists.
             _ if asks.is_none() => {
                 let message = "no public agent has that id; say who asks to see others";
-                Err(Refused::new(Code::Unauthorized, message))
+                Err(A2hError::new(Code::Unauthorized, message))
             }
             other => other,
         }
     }
 
     /// Changes an account. Closes the WebSocket of an agent that switched to webhook delivery.
-    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, Refused> {
+    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, A2hError> {
         let changed = self.engine.update_agent(by, id, patch).await?;
         if changed.account.connection != AgentConnection::Websocket {
             self.sockets.dismiss(id);

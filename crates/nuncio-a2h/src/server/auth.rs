@@ -8,15 +8,15 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewDevice;
-use nuncio_http::{CallerReport, CredentialPlace};
+use nuncio_http::{CallerReport, CredentialLocation};
 
 use super::{A2h, MAX_BODY, data};
-use crate::error::Refused;
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`
-pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
@@ -28,7 +28,7 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<R
 }
 
 /// `POST /a2h/auth/token`
-pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let device = a2h.engine.assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
@@ -49,7 +49,7 @@ fn identified(report: Option<CallerReport>, device: &Device) -> Result<(), Engin
 impl A2h {
     /// Reads a body that contains its own credential.
     async fn signed_body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_BODY, CredentialPlace::Body).await
+        self.read(request, MAX_BODY, CredentialLocation::Body).await
     }
 
     fn token_for(&self, device: &Device) -> TokenView {

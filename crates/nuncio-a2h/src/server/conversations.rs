@@ -10,14 +10,14 @@ use nuncio_engine::EngineError;
 use nuncio_engine::ports::store::relay::MemberView;
 use nuncio_engine::relay::NewConversation;
 
-use super::{A2h, Named, Wanted, data, page, party};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, data, page, party};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::conversation::{ConversationPatch, ConversationView, LeftView, Member, OpenRequest};
 
 /// `GET /a2h/conversations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
-    let wanted = Wanted::of(&request)?;
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+    let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = party(&request)?;
     let found = a2h.engine.conversations(&by, after.as_ref(), wanted.limit + 1).await?;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
 }
 
 /// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
-pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     let body: OpenRequest = lift::strict(&a2h.body(request).await?)?;
     let with = body.with.into_iter().map(Recipient::from).collect();
@@ -39,20 +39,20 @@ pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Res
 /// `GET /a2h/conversations/{id}`
 pub(super) async fn show(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
-    let held = a2h.engine.held_conversation(&by, &conversation_id(&id)?).await?;
+    let held = a2h.engine.conversation_for(&by, &conversation_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(held)))
 }
 
 /// `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members of a group.
 pub(super) async fn change(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (me, by) = party(&request)?;
     let id = conversation_id(&id)?;
     let body: ConversationPatch = lift::strict(&a2h.body(request).await?)?;
@@ -69,7 +69,7 @@ pub(super) async fn change(
                 return Err(lift::wrong("whoever leaves a group sends DELETE to it; remove takes out others").into());
             }
             a2h.engine.change_members(&by, &id, &add, &remove).await?;
-            a2h.engine.held_conversation(&by, &id).await?
+            a2h.engine.conversation_for(&by, &id).await?
         }
         _ => return Err(lift::wrong("send read_seq alone, or add and remove: who takes part in a group").into()),
     };
@@ -79,9 +79,9 @@ pub(super) async fn change(
 /// `DELETE /a2h/conversations/{id}`: the caller leaves the group.
 pub(super) async fn leave(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (me, by) = party(&request)?;
     let id = conversation_id(&id)?;
     a2h.engine.change_members(&by, &id, &[], &[me]).await?;

@@ -13,8 +13,8 @@ use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2h, Named, Wanted, answer, data, party, person};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, answer, data, party, person};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::keys::{BackupView, EndorsementRequest, KeysHeldView, KeysRequest};
@@ -22,9 +22,9 @@ use crate::wire::keys::{BackupView, EndorsementRequest, KeysHeldView, KeysReques
 /// `POST /a2h/agents/{id}/keys/register`
 pub(super) async fn register_agent(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = itself(&request, &id)?;
     a2h.register(&by, request).await
 }
@@ -32,22 +32,22 @@ pub(super) async fn register_agent(
 /// `POST /a2h/users/me/devices/{id}/keys`
 pub(super) async fn register_device(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = person(&request)?;
     match &by.credential {
         Credential::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
-        _ => Err(Refused::new(Code::PermissionDenied, "a device brings its own keys, with its own token")),
+        _ => Err(A2hError::new(Code::PermissionDenied, "a device brings its own keys, with its own token")),
     }
 }
 
 /// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
 pub(super) async fn endorse(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = person(&request)?;
     let id = device_id(&id)?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
@@ -57,9 +57,9 @@ pub(super) async fn endorse(
 /// `GET /a2h/keys/agents/{id}`
 pub(super) async fn of_agent(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     Ok(all(a2h.engine.keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
 }
@@ -67,9 +67,9 @@ pub(super) async fn of_agent(
 /// `GET /a2h/keys/users/{name}/devices`
 pub(super) async fn of_person(
     State(a2h): State<A2h>,
-    Named(name): Named<String>,
+    PathParam(name): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
@@ -79,9 +79,9 @@ pub(super) async fn of_person(
 /// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
 pub(super) async fn of_conversation(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     Ok(all(a2h.engine.keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
@@ -90,34 +90,34 @@ pub(super) async fn of_conversation(
 /// `agent:ID`.
 pub(super) async fn take_one(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
-    let owner = Wanted::of(&request)?.text("owner").map(recipient).transpose()?;
+    let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
-pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
-    let content = serde_json::to_string(&backup).map_err(|why| Refused::new(Code::Internal, why.to_string()))?;
+    let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
     let updated_at = a2h.engine.put_backup(&name, content).await?;
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 
 /// `GET /a2h/keys/backup`
-pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.backup(&name).await?;
-    let unreadable = |why: serde_json::Error| Refused::new(Code::Internal, format!("the backup is unreadable: {why}"));
+    let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
     let backup: KeyBackup = serde_json::from_str(&content).map_err(unreadable)?;
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 
 /// `DELETE /a2h/keys/backup`
-pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
     a2h.engine.remove_backup(&name).await?;
     Ok(data(StatusCode::OK, serde_json::json!({})))
@@ -148,7 +148,7 @@ fn all(bundles: Vec<KeyBundle>) -> Response {
 }
 
 impl A2h {
-    async fn register(&self, by: &Caller, request: Request) -> Result<Response, Refused> {
+    async fn register(&self, by: &Caller, request: Request) -> Result<Response, A2hError> {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
         let KeyUploadResult { seq, one_time_keys } = self.engine.register_keys(by, lift::keys(body)?).await?;
         Ok(data(StatusCode::OK, KeysHeldView { seq, one_time_keys }))

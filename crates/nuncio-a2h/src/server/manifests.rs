@@ -7,17 +7,17 @@ use nuncio_core::Code;
 use nuncio_core::account::ManifestVersion;
 
 use super::agents::{agent_id, written};
-use super::{A2h, Named, Wanted, caller, data, page, visitor};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, caller, data, page, visitor};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
 /// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
 pub(super) async fn diff(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
@@ -28,10 +28,10 @@ pub(super) async fn diff(
 /// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
 pub(super) async fn history(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
-    let wanted = Wanted::of(&request)?;
+) -> Result<Response, A2hError> {
+    let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
     let found = a2h.engine.manifest_history(&account.id, before, wanted.limit + 1).await?;
@@ -41,9 +41,9 @@ pub(super) async fn history(
 /// `GET /a2h/agents/{id}/manifests/{version}`
 pub(super) async fn version(
     State(a2h): State<A2h>,
-    Named((id, version)): Named<(String, String)>,
+    PathParam((id, version)): PathParam<(String, String)>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
     let found = match version.parse() {
         Ok(number) => a2h.engine.manifest_version(&account.id, number).await?,
@@ -51,7 +51,7 @@ pub(super) async fn version(
     };
     let Some(found) = found else {
         let message = format!("agent {} has no such version; it has 1 to {}", account.id, account.manifest_version);
-        return Err(Refused::new(Code::NotFound, message));
+        return Err(A2hError::new(Code::NotFound, message));
     };
     let whole = ManifestView { capability_manifest: Some(written(&found)), ..view(&found) };
     Ok(data(StatusCode::OK, whole))

@@ -12,8 +12,8 @@ use nuncio_engine::relay::PostReceipt;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::conversations::conversation_id;
-use super::{A2h, Named, Wanted, answer, data, party};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, answer, data, party};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::Event;
@@ -27,9 +27,9 @@ pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 /// `POST /a2h/conversations/{id}/messages`
 pub(super) async fn send(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
@@ -50,12 +50,12 @@ pub(super) async fn send(
 /// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
 pub(super) async fn list(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     let id = conversation_id(&id)?;
-    let wanted = Wanted::of(&request)?;
+    let wanted = ListQuery::of(&request)?;
     let after = wanted.number("after_seq")?.unwrap_or(0);
     let (found, more) = a2h.messages_within(&by, &id, after, wanted.limit).await?;
     let next_cursor = found.last().filter(|_| more).map(|posted| posted.seq.to_string());
@@ -66,9 +66,9 @@ pub(super) async fn list(
 /// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
 pub(super) async fn claim(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
@@ -79,7 +79,7 @@ pub(super) async fn claim(
         && named != device
     {
         let message = format!("a device claims for itself: you are {device}, and device_id says {named}");
-        return Err(Refused::new(Code::PermissionDenied, message));
+        return Err(A2hError::new(Code::PermissionDenied, message));
     }
     let missing = |_| EngineError::new(Code::MessageNotFound, "there is no such tool call for you");
     let message_id = MessageId::parse(&id).map_err(missing)?;

@@ -11,8 +11,8 @@ use nuncio_engine::EngineError;
 use super::keys::itself;
 use super::messages::MAX_SEALED;
 use super::socket::AGENT;
-use super::{A2h, Named, Wanted, answer, socket};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, answer, socket};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, What};
@@ -24,11 +24,11 @@ const MAX_WAIT: u64 = 60;
 /// Returns events after `after`, which counts as acknowledged; waits until there is one.
 pub(super) async fn poll(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (to, _) = itself(&request, &id)?;
-    let wanted = Wanted::of(&request)?;
+    let wanted = ListQuery::of(&request)?;
     let wait = wanted.number("wait")?.unwrap_or(WAIT);
     if wait > MAX_WAIT {
         return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT}")).into());

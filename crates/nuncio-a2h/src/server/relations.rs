@@ -10,13 +10,13 @@ use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 
-use super::{A2h, Named, Wanted, answer, caller, data, page, person};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, answer, caller, data, page, person};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
 /// `POST /a2h/h2a/relations`
-pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
     let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
@@ -30,9 +30,9 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Resul
 /// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
 pub(super) async fn change(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
@@ -48,9 +48,9 @@ pub(super) async fn change(
 /// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
 pub(super) async fn revoke(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     // Without a body the response contains the entry to sign.
@@ -63,8 +63,8 @@ pub(super) async fn revoke(
 }
 
 /// `GET /a2h/h2a/relations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
-    let wanted = Wanted::of(&request)?;
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+    let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
     let (person, _) = person(&request)?;
     let found = a2h.engine.relations(&person, after.as_ref(), wanted.limit + 1).await?;
@@ -74,9 +74,9 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
 /// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
 pub(super) async fn show(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let relation = a2h.engine.relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
@@ -84,10 +84,10 @@ pub(super) async fn show(
 /// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
 pub(super) async fn ledger(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
-    let wanted = Wanted::of(&request)?;
+) -> Result<Response, A2hError> {
+    let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
     let mut found = a2h.engine.ledger(&caller(&request)?, &relation_id(&id)?, after, wanted.limit + 1).await?;
     let more = found.entries.len() > wanted.limit;

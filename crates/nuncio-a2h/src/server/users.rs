@@ -9,8 +9,8 @@ use nuncio_core::Code;
 use nuncio_core::ids::DeviceId;
 use nuncio_engine::Credential;
 
-use super::{A2h, Named, answer, data, person};
-use crate::error::Refused;
+use super::{A2h, PathParam, answer, data, person};
+use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
@@ -19,7 +19,7 @@ use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
 const INVITE_LASTS: Duration = Duration::from_secs(600);
 
 /// `GET /a2h/users/me`
-pub(super) async fn me(request: Request) -> Result<Response, Refused> {
+pub(super) async fn me(request: Request) -> Result<Response, A2hError> {
     let (user_id, caller) = person(&request)?;
     let device_id = match caller.credential {
         Credential::Device(id) => Some(id),
@@ -29,17 +29,17 @@ pub(super) async fn me(request: Request) -> Result<Response, Refused> {
 }
 
 /// `GET /a2h/users/me/devices`
-pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
     let devices = a2h.engine.devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
 /// `POST /a2h/users/me/devices`: a device invites another device of the same person.
-pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, caller) = person(&request)?;
     if !matches!(caller.credential, Credential::Device(_)) {
-        return Err(Refused::new(Code::PermissionDenied, "a device invites another, with its own token"));
+        return Err(A2hError::new(Code::PermissionDenied, "a device invites another, with its own token"));
     }
     let InviteRequest {} = lift::strict(&a2h.body(request).await?)?;
     let invite = a2h.engine.invite_person_for(name, INVITE_LASTS, &caller).await?;
@@ -56,11 +56,11 @@ pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> R
 /// `DELETE /a2h/users/me/devices/{id}`: revokes a device.
 pub(super) async fn revoke_device(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let (name, caller) = person(&request)?;
-    let id = DeviceId::parse(&id).map_err(|_| Refused::new(Code::DeviceNotFound, "you have no such device"))?;
+    let id = DeviceId::parse(&id).map_err(|_| A2hError::new(Code::DeviceNotFound, "you have no such device"))?;
     let device = a2h.engine.revoke_device(&name, &id, &caller).await?;
     Ok(data(StatusCode::OK, DeviceView::from(device)))
 }

@@ -8,8 +8,8 @@ use nuncio_engine::ports::store::relay::DeliveryLog;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
-use super::{A2h, Named, Wanted, answer, caller, data};
-use crate::error::Refused;
+use super::{A2h, ListQuery, PathParam, answer, caller, data};
+use crate::error::A2hError;
 use crate::wire::webhook::{CallBody, DeliveriesView, DeliveryView, Secret, SecretView, WaitingView, WebhookView};
 
 /// Type and body of a webhook call; `None` if its message was deleted.
@@ -24,9 +24,9 @@ pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`
 pub(super) async fn rotate_secret(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let secret = a2h.engine.rotate_webhook_secret(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, SecretView { webhook_secret: Secret(secret.text()) }))
@@ -35,12 +35,12 @@ pub(super) async fn rotate_secret(
 /// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
 pub(super) async fn deliveries(
     State(a2h): State<A2h>,
-    Named(id): Named<String>,
+    PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
-    let wanted = Wanted::of(&request)?;
+    let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse().ok())?;
     let mut found = a2h.engine.delivery_log(&by, &id, before, wanted.limit + 1).await?;
     let more = found.len() > wanted.limit;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::time::Timestamp;
 
-use super::{AuditBroken, AuditEntry, AuditLog, Chained};
+use super::{AuditChainError, AuditEntry, AuditLog, ChainedEntry};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
+pub enum AuditStatus {
     Ran,
     Refused,
     Failed,
@@ -17,7 +17,7 @@ pub enum Became {
     Elsewhere,
 }
 
-impl Became {
+impl AuditStatus {
     pub const ALL: [Self; 4] = [Self::Ran, Self::Refused, Self::Failed, Self::Elsewhere];
 
     /// Value of `AuditEntry::status`.
@@ -34,24 +34,24 @@ impl Became {
     /// What a word of the log means.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|became| became.as_str() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
 /// Conditions that an entry must meet; an empty filter matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filter {
+pub struct AuditFilter {
     pub agent: Option<AgentId>,
-    pub became: Option<Became>,
+    pub status: Option<AuditStatus>,
     pub scope: Option<ScopeId>,
     pub from: Option<Timestamp>,
     pub until: Option<Timestamp>,
 }
 
-impl Filter {
+impl AuditFilter {
     fn fits(&self, entry: &AuditEntry) -> bool {
         self.agent.as_ref().is_none_or(|agent| entry.agent_id == *agent)
-            && self.became.is_none_or(|became| entry.status == became.as_str())
+            && self.status.is_none_or(|status| entry.status == status.as_str())
             && self.scope.as_ref().is_none_or(|scope| entry.scope == *scope)
             && self.from.is_none_or(|from| entry.timestamp >= from)
             && self.until.is_none_or(|until| entry.timestamp < until)
@@ -61,7 +61,7 @@ impl Filter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
     /// The entries, newest first.
-    pub entries: Vec<Chained>,
+    pub entries: Vec<ChainedEntry>,
     /// Whether older matching entries exist.
     pub more: bool,
     /// Number of matching entries on all pages.
@@ -71,12 +71,12 @@ pub struct AuditPage {
     /// Every scope in the log, for the filter form.
     pub scopes: BTreeSet<ScopeId>,
     /// Result of verifying the whole log; the number of entries where it holds.
-    pub proof: Result<u64, AuditBroken>,
+    pub proof: Result<u64, AuditChainError>,
 }
 
 impl AuditLog {
     /// The newest matching entries numbered below `before`. Reads the whole log and verifies it.
-    pub(crate) fn page(&self, filter: &Filter, before: Option<u64>, limit: usize) -> AuditPage {
+    pub(crate) fn page(&self, filter: &AuditFilter, before: Option<u64>, limit: usize) -> AuditPage {
         let mut newest = VecDeque::with_capacity(limit + 1);
         let (mut agents, mut scopes, mut fitting) = (BTreeSet::new(), BTreeSet::new(), 0);
         let proof = self.walk(|chained| {

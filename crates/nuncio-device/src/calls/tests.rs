@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use nuncio_core::ids::{CallId, ScopeId, ToolName};
-use nuncio_identity::seal::MemoryKeep;
+use nuncio_identity::seal::MemoryKeyStore;
 use serde_json::Value;
 
 use super::*;
@@ -30,7 +30,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Self {
-            records: Records::new(Arc::new(MemoryKeep::new())),
+            records: Records::new(Arc::new(MemoryKeyStore::new())),
             agent: AgentId::parse("agt_1").unwrap(),
             other: AgentId::parse("agt_2").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
@@ -41,7 +41,7 @@ impl Scene {
         Origin { agent, conversation: &self.conversation, seq: 7, envelope: None }
     }
 
-    fn take(&self, call: &ToolCall) -> Came {
+    fn take(&self, call: &ToolCall) -> CallArrival {
         take(&self.records, self.origin(&self.agent), call, at(1)).unwrap()
     }
 
@@ -69,24 +69,24 @@ fn finished_call_is_listed_as_unsent_until_marked_sent() {
     assert_eq!(left.iter().map(|(_, outcome)| outcome).collect::<Vec<_>>(), [&done()]);
     sent(&scene.records, &scene.agent, &left[0].0.call).unwrap();
     assert!(unsent(&scene.records).unwrap().is_empty());
-    assert_eq!(scene.take(&call), Came::Again(done()), "it is the same call still");
+    assert_eq!(scene.take(&call), CallArrival::Repeated(done()), "it is the same call still");
 }
 
 #[test]
 fn repeated_call_is_not_new() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a", "mode": 1}));
-    assert_eq!(scene.take(&call), Came::New);
-    assert_eq!(scene.take(&call), Came::Pending, "the person is asked");
+    assert_eq!(scene.take(&call), CallArrival::New);
+    assert_eq!(scene.take(&call), CallArrival::Pending, "the person is asked");
     scene.moved(&call, CallState::Running);
-    assert_eq!(scene.take(&call), Came::Pending, "it runs");
+    assert_eq!(scene.take(&call), CallArrival::Pending, "it runs");
     scene.moved(&call, over());
-    assert_eq!(scene.take(&call), Came::Again(done()));
+    assert_eq!(scene.take(&call), CallArrival::Repeated(done()));
     // Key order does not matter.
     let rewritten = ToolCall { arguments: serde_json::from_str(r#"{"mode":1,"path":"a"}"#).unwrap(), ..call.clone() };
-    assert_eq!(scene.take(&rewritten), Came::Again(done()));
+    assert_eq!(scene.take(&rewritten), CallArrival::Repeated(done()));
     // The same id from another agent is another call.
-    assert_eq!(take(&scene.records, scene.origin(&scene.other), &call, at(3)), Ok(Came::New));
+    assert_eq!(take(&scene.records, scene.origin(&scene.other), &call, at(3)), Ok(CallArrival::New));
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn reused_call_id_with_other_content_is_detected() {
     let other_tool = ToolCall { tool_name: ToolName::parse("write_file").unwrap(), ..first.clone() };
     let other_scope = ToolCall { permission_scope: ScopeId::parse("location:read").unwrap(), ..first.clone() };
     for other in [&other_arguments, &other_tool, &other_scope] {
-        assert_eq!(scene.take(other), Came::Other);
+        assert_eq!(scene.take(other), CallArrival::IdReused);
     }
     scene.moved(&first, over());
-    assert_eq!(scene.take(&other_arguments), Came::Other, "also when it is over");
+    assert_eq!(scene.take(&other_arguments), CallArrival::IdReused, "also when it is over");
 }
 
 #[test]
@@ -140,5 +140,5 @@ fn finished_call_drops_arguments_and_expires() {
     let gone = forget(&scene.records, at(3)).unwrap();
     assert_eq!(gone.len(), 1, "what is open stays");
     scene.records.save(gone).unwrap();
-    assert_eq!(scene.take(&open), Came::Pending);
+    assert_eq!(scene.take(&open), CallArrival::Pending);
 }

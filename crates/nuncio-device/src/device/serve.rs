@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_a2h::client::{Relay as _, RelayError};
-use nuncio_a2h::peer::Inbound;
+use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall, ToolResponse};
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
@@ -14,21 +14,21 @@ use nuncio_core::ids::{AgentId, ConversationId, DeviceId};
 use nuncio_core::policy::Decision;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::Change;
+use nuncio_identity::seal::RecordChange;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Device;
 use crate::audit::AuditEntry;
-use crate::calls::{self, CallState, Came, Origin};
+use crate::calls::{self, CallArrival, CallState, Origin};
+use crate::consent_windows::{self, ConsentWindowKey};
+use crate::device_events::DeviceEvent;
+use crate::did_verification;
 use crate::error::DeviceError;
-use crate::guard::{self, ANSWER_TIME, Admitted, Background, Case, Word, denied, failed};
-use crate::news::News;
-use crate::prompt::{Question, Said, Verified, readable};
-use crate::standing::{self, Known};
-use crate::tools::{Caller, ToolFailure};
-use crate::vouched;
-use crate::windows::{self, Pane};
-use crate::words::{ScopeWords, Words};
+use crate::guard::{self, ANSWER_TIME, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
+use crate::known_agents::{self, KnownAgent};
+use crate::localized_text::{LocalizedText, ScopeTexts};
+use crate::prompt::{AgentVerification, PromptAnswer, Question, readable};
+use crate::tools::{ToolCaller, ToolFailure};
 
 /// Limit of a tool result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
@@ -44,57 +44,57 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const TIDIED: &str = "tidied";
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub(super) struct Arrived {
-    pub(super) message: Inbound,
+pub(super) struct IncomingCall {
+    pub(super) message: InboundMessage,
     pub(super) agent: AgentId,
     pub(super) call: ToolCall,
 }
 
-impl Arrived {
+impl IncomingCall {
     fn place(&self) -> MessageRef {
         MessageRef { conversation: self.message.conversation.clone(), seq: self.message.seq }
     }
 
     pub(super) fn origin(&self) -> Origin<'_> {
-        let Inbound { conversation, seq, envelope, .. } = &self.message;
+        let InboundMessage { conversation, seq, envelope, .. } = &self.message;
         Origin { agent: &self.agent, conversation, seq: *seq, envelope: *envelope }
     }
 }
 
 /// Outcome of a call on this device and how it came about.
-struct End {
+struct CallEnd {
     outcome: Outcome,
     /// Whether the person was prompted.
     asked: bool,
     /// Result of the claim, if one was made.
-    claim: Option<Claim>,
+    claim: Option<ClaimResult>,
     /// Last ledger entry that the decision was based on.
     ledger: Option<LedgerReference>,
 }
 
-impl End {
+impl CallEnd {
     const fn now(outcome: Outcome, asked: bool) -> Self {
         Self { outcome, asked, claim: None, ledger: None }
     }
 
-    fn under(self, admitted: &Admitted) -> Self {
+    fn under(self, admitted: &PermittedCall) -> Self {
         Self { ledger: Some(admitted.ledger.clone()), ..self }
     }
 }
 
 /// Result of prompting the person.
-enum Heard {
-    Said(Said),
-    Nothing,
+enum PromptResult {
+    Answered(PromptAnswer),
+    TimedOut,
     /// Another device claimed the call.
-    Taken,
+    ClaimedElsewhere,
     /// The person revoked a needed scope meanwhile; the call ends with this outcome.
-    TakenBack(Outcome),
+    Revoked(Outcome),
 }
 
 /// Answer of the relay to a device that claims a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Claim {
+enum ClaimResult {
     Mine,
     Elsewhere,
     Unknown,
@@ -102,16 +102,16 @@ enum Claim {
 
 impl Device {
     /// Stores an incoming call.
-    pub(super) fn take(&self, arrived: &Arrived) -> Result<Came, DeviceError> {
-        let _turn = self.turn();
+    pub(super) fn take(&self, arrived: &IncomingCall) -> Result<CallArrival, DeviceError> {
+        let _lock = self.state_lock();
         Ok(calls::take(self.records(), arrived.origin(), &arrived.call, self.now())?)
     }
 
     /// Answers an incoming call.
-    pub(super) async fn serve(&self, arrived: &Arrived, came: Came) -> Result<(), DeviceError> {
+    pub(super) async fn serve(&self, arrived: &IncomingCall, came: CallArrival) -> Result<(), DeviceError> {
         let (conversation, call) = (&arrived.message.conversation, &arrived.call);
         match came {
-            Came::New => {
+            CallArrival::New => {
                 self.tidy_when_due()?;
                 let end = self.decide(arrived).await?;
                 self.finish(arrived.origin(), call, end).await
@@ -120,30 +120,30 @@ impl Device {
             _ if arrived.message.conversation_type == ConversationType::Group => {
                 self.refuse(arrived, denied(Reason::ToolNotSupportedInGroup)).await
             }
-            Came::Other => {
+            CallArrival::IdReused => {
                 let outcome = failed(ErrorCode::InvalidArguments, "another call has the same call_id");
                 self.refuse(arrived, outcome).await
             }
-            Came::Again(outcome) => {
-                self.take_repetition(arrived).await?;
+            CallArrival::Repeated(outcome) => {
+                self.claim_repetition(arrived).await?;
                 self.answer(conversation, call, outcome).await;
                 Ok(())
             }
-            Came::Pending => self.take_repetition(arrived).await,
-            Came::Elsewhere => Ok(()),
+            CallArrival::Pending => self.claim_repetition(arrived).await,
+            CallArrival::Elsewhere => Ok(()),
         }
     }
 
     /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
-    async fn take_repetition(&self, arrived: &Arrived) -> Result<(), DeviceError> {
+    async fn claim_repetition(&self, arrived: &IncomingCall) -> Result<(), DeviceError> {
         self.claim(&arrived.place(), self.now()).await.map(drop)
     }
 
     /// Refuses a message that reuses the id of another call; the stored call is not changed.
-    async fn refuse(&self, arrived: &Arrived, outcome: Outcome) -> Result<(), DeviceError> {
+    async fn refuse(&self, arrived: &IncomingCall, outcome: Outcome) -> Result<(), DeviceError> {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
-            let _turn = self.turn();
+            let _lock = self.state_lock();
             self.records().save(self.written(arrived.origin(), &arrived.call, &state, (false, None))?)?;
         }
         self.answer(&arrived.message.conversation, &arrived.call, outcome).await;
@@ -163,21 +163,21 @@ impl Device {
     /// Answers a call that was open when the previous process stopped.
     pub(super) async fn finish_leftover(&self, record: calls::CallRecord, outcome: Outcome) {
         let origin = record.origin();
-        if let Err(error) = self.finish(origin, &record.call, End::now(outcome, false)).await {
+        if let Err(error) = self.finish(origin, &record.call, CallEnd::now(outcome, false)).await {
             tracing::error!(%error, call = %record.call.call_id, "cannot end a call of the previous process");
         }
     }
 
     /// Closes and answers the call, unless another device claimed it.
-    async fn finish(&self, origin: Origin<'_>, call: &ToolCall, end: End) -> Result<(), DeviceError> {
+    async fn finish(&self, origin: Origin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
         let place = MessageRef { conversation: origin.conversation.clone(), seq: origin.seq };
         let claim = match end.claim {
-            Some(known @ (Claim::Mine | Claim::Elsewhere)) => known,
+            Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
             // Without the relay's reply another device may already have answered.
-            Some(Claim::Unknown) | None => self.claim(&place, self.now().after(SEND_RETRY_TIME)).await?,
+            Some(ClaimResult::Unknown) | None => self.claim(&place, self.now().after(SEND_RETRY_TIME)).await?,
         };
         let decided = (end.asked, end.ledger);
-        if claim == Claim::Elsewhere {
+        if claim == ClaimResult::Elsewhere {
             return self.close(origin, call, CallState::Elsewhere, decided);
         }
         self.close(origin, call, CallState::Over { outcome: end.outcome.clone(), sent: false }, decided)?;
@@ -187,7 +187,7 @@ impl Device {
     /// Sends a stored answer and marks it as sent.
     async fn send(&self, origin: Origin<'_>, call: &ToolCall, outcome: Outcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
-            let _turn = self.turn();
+            let _lock = self.state_lock();
             calls::sent(self.records(), origin.agent, call)?;
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Device {
         loop {
             let Err(error) = self.inner.peer.respond(conversation, response.clone()).await else { return true };
             tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
-            if !error.may_pass() || self.now() >= until {
+            if !error.is_retryable() || self.now() >= until {
                 return false;
             }
             self.back_off(&mut pause).await;
@@ -216,19 +216,19 @@ impl Device {
     }
 
     /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
-    async fn claim(&self, place: &MessageRef, until: Timestamp) -> Result<Claim, DeviceError> {
+    async fn claim(&self, place: &MessageRef, until: Timestamp) -> Result<ClaimResult, DeviceError> {
         let id = place.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
         let mut pause = PAUSE;
         loop {
             let error = match self.relay().claim(&id).await {
-                Ok(true) => return Ok(Claim::Mine),
-                Ok(false) => return Ok(Claim::Elsewhere),
+                Ok(true) => return Ok(ClaimResult::Mine),
+                Ok(false) => return Ok(ClaimResult::Elsewhere),
                 Err(error) => error,
             };
             tracing::warn!(%error, "cannot claim a call at the relay");
-            let may_pass = error.may_pass() || matches!(error, RelayError::TooMany { .. });
-            if !may_pass || self.now() >= until {
-                return Ok(Claim::Unknown);
+            let is_retryable = error.is_retryable() || matches!(error, RelayError::TooMany { .. });
+            if !is_retryable || self.now() >= until {
+                return Ok(ClaimResult::Unknown);
             }
             self.back_off(&mut pause).await;
         }
@@ -248,18 +248,18 @@ impl Device {
         state: CallState,
         decided: (bool, Option<LedgerReference>),
     ) -> Result<(), DeviceError> {
-        let _turn = self.turn();
+        let _lock = self.state_lock();
         let mut changes = self.written(origin, call, &state, decided)?;
         if state == CallState::Elsewhere
-            && let Some(mut known) = standing::load(self.records(), origin.agent)?
+            && let Some(mut known) = known_agents::load(self.records(), origin.agent)?
         {
             // A one-time grant may have been used on the other device.
             known.spend(&call.permission_scope);
-            changes.push(standing::put(&known));
+            changes.push(known_agents::put(&known));
         }
         changes.push(calls::moved(origin, call, state, self.now()));
         self.records().save(changes)?;
-        self.tell(News::Happened);
+        self.notify(DeviceEvent::AuditChanged);
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl Device {
         call: &ToolCall,
         state: &CallState,
         (asked, ledger): (bool, Option<LedgerReference>),
-    ) -> Result<Vec<Change>, DeviceError> {
+    ) -> Result<Vec<RecordChange>, DeviceError> {
         let (status, reason) = words(state);
         let log = self.audit_log();
         Ok(log.append(AuditEntry {
@@ -290,108 +290,117 @@ impl Device {
     }
 
     /// Decides on a new call, and runs it where it is allowed.
-    async fn decide(&self, arrived: &Arrived) -> Result<End, DeviceError> {
-        let (known, admitted) = match self.admit_or_look(arrived).await? {
+    async fn decide(&self, arrived: &IncomingCall) -> Result<CallEnd, DeviceError> {
+        let (known, admitted) = match self.admit_or_refresh(arrived).await? {
             Ok(admitted) => admitted,
             Err(outcome) => {
-                if self.others_may_know(arrived, &outcome)? {
-                    self.others_first().await;
+                if self.other_devices_may_allow(arrived, &outcome)? {
+                    self.wait_for_other_devices().await;
                 }
-                return Ok(End::now(outcome, false));
+                return Ok(CallEnd::now(outcome, false));
             }
         };
         if self.inner.config.tools.find(&admitted.tool.name, &admitted.tool.scope).is_none() {
             // Another device of the person may have the tool: this one answers last.
             if known.has_other_devices() {
-                self.others_first().await;
+                self.wait_for_other_devices().await;
             }
             let outcome = failed(ErrorCode::Unavailable, "this device has no such tool");
-            return Ok(End::now(outcome, false).under(&admitted));
+            return Ok(CallEnd::now(outcome, false).under(&admitted));
         }
-        let lately = windows::is_open(self.records(), arrived.pane(&admitted), admitted.ledger.seq, self.now())?;
-        let mut word = if lately { Word::Lately } else { Word::None };
+        let lately =
+            consent_windows::is_open(self.records(), arrived.window_key(&admitted), admitted.ledger.seq, self.now())?;
+        let mut word = if lately { PersonDecision::RecentYes } else { PersonDecision::Unasked };
         let case = self.case(arrived);
         let attended = self.inner.config.prompt.is_attended();
-        if let Decision::Ask(_) = guard::weigh(case, &admitted, word) {
+        if let Decision::Ask(_) = guard::decide_call(case, &admitted, word) {
             match self.ask(arrived, &admitted, &known).await? {
-                Heard::Said(Said::Yes) => word = Word::Yes,
-                Heard::Said(Said::No) => {
+                PromptResult::Answered(PromptAnswer::Yes) => word = PersonDecision::Yes,
+                PromptResult::Answered(PromptAnswer::No) => {
                     // A device without a user interface denies last, because the person may answer on another device.
                     if !attended && known.has_other_devices() {
-                        self.others_first().await;
+                        self.wait_for_other_devices().await;
                     }
-                    return Ok(End::now(denied(Reason::UserRefused), attended).under(&admitted));
+                    return Ok(CallEnd::now(denied(Reason::UserRefused), attended).under(&admitted));
                 }
-                Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), attended).under(&admitted)),
-                Heard::Taken => {
+                PromptResult::TimedOut => {
+                    return Ok(CallEnd::now(denied(Reason::UserTimeout), attended).under(&admitted));
+                }
+                PromptResult::ClaimedElsewhere => {
                     let outcome = failed(ErrorCode::Unavailable, "another device was faster");
-                    let end = End { claim: Some(Claim::Elsewhere), ..End::now(outcome, attended) };
+                    let end = CallEnd { claim: Some(ClaimResult::Elsewhere), ..CallEnd::now(outcome, attended) };
                     return Ok(end.under(&admitted));
                 }
-                Heard::TakenBack(outcome) => return Ok(End::now(outcome, attended).under(&admitted)),
+                PromptResult::Revoked(outcome) => return Ok(CallEnd::now(outcome, attended).under(&admitted)),
             }
         }
-        let asked = word == Word::Yes && attended;
+        let asked = word == PersonDecision::Yes && attended;
         let claim = self.claim(&arrived.place(), self.now()).await?;
         let mut ledger = admitted.ledger;
         let outcome = match claim {
-            Claim::Mine => match self.begin(arrived, word)? {
+            ClaimResult::Mine => match self.begin(arrived, word)? {
                 Ok(admitted) => {
                     ledger.clone_from(&admitted.ledger);
-                    let caller = Caller { agent: arrived.agent.clone(), name: known.name };
+                    let caller = ToolCaller { agent: arrived.agent.clone(), name: known.name };
                     self.perform(&caller, &arrived.call, &admitted).await
                 }
                 Err(outcome) => outcome,
             },
-            Claim::Elsewhere | Claim::Unknown => {
+            ClaimResult::Elsewhere | ClaimResult::Unknown => {
                 failed(ErrorCode::Unavailable, "the device cannot reach its relay, or another one was faster")
             }
         };
-        Ok(End { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
+        Ok(CallEnd { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
     }
 
     /// Whether another device of the person may have newer consent than this one.
-    fn others_may_know(&self, arrived: &Arrived, outcome: &Outcome) -> Result<bool, DeviceError> {
-        let known = standing::load(self.records(), &arrived.agent)?;
-        let unsure = |known: Known| known.is_unsure(&self.inner.identity.person, &arrived.call.permission_scope);
+    fn other_devices_may_allow(&self, arrived: &IncomingCall, outcome: &Outcome) -> Result<bool, DeviceError> {
+        let known = known_agents::load(self.records(), &arrived.agent)?;
+        let unsure = |known: KnownAgent| known.is_unsure(&self.inner.identity.person, &arrived.call.permission_scope);
         Ok(*outcome == denied(Reason::ScopeNotGranted) && known.is_some_and(unsure))
     }
 
     /// Waits so that the person's other devices can answer first.
-    async fn others_first(&self) {
+    async fn wait_for_other_devices(&self) {
         self.inner.config.clock.sleep_until(self.now().after(ANSWER_TIME)).await;
     }
 
     /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
     /// grant used, while the person was asked.
-    fn begin(&self, arrived: &Arrived, mut word: Word) -> Result<Result<Admitted, Outcome>, DeviceError> {
-        let _turn = self.turn();
-        let Some(mut known) = standing::load(self.records(), &arrived.agent)? else {
+    fn begin(
+        &self,
+        arrived: &IncomingCall,
+        mut word: PersonDecision,
+    ) -> Result<Result<PermittedCall, Outcome>, DeviceError> {
+        let _lock = self.state_lock();
+        let Some(mut known) = known_agents::load(self.records(), &arrived.agent)? else {
             return Ok(Err(denied(Reason::ScopeNotGranted)));
         };
         let admitted = match self.admit(arrived, &known) {
             Ok(admitted) => admitted,
             Err(outcome) => return Ok(Err(outcome)),
         };
-        let pane = arrived.pane(&admitted);
-        if word == Word::Lately && !windows::is_open(self.records(), pane, admitted.ledger.seq, self.now())? {
-            word = Word::None;
+        let window_key = arrived.window_key(&admitted);
+        if word == PersonDecision::RecentYes
+            && !consent_windows::is_open(self.records(), window_key, admitted.ledger.seq, self.now())?
+        {
+            word = PersonDecision::Unasked;
         }
-        if guard::weigh(self.case(arrived), &admitted, word) != Decision::Allow {
+        if guard::decide_call(self.case(arrived), &admitted, word) != Decision::Allow {
             return Ok(Err(failed(ErrorCode::Unavailable, "what the person allows changed meanwhile; call again")));
         }
         let mut changes = vec![calls::moved(arrived.origin(), &arrived.call, CallState::Running, self.now())];
         if admitted.stake == Sensitivity::Medium {
-            changes.push(windows::used(pane, admitted.ledger.seq, self.now()));
+            changes.push(consent_windows::used(window_key, admitted.ledger.seq, self.now()));
         }
         known.spend(&admitted.tool.scope);
-        changes.push(standing::put(&known));
+        changes.push(known_agents::put(&known));
         self.records().save(changes)?;
         Ok(Ok(admitted))
     }
 
-    fn case<'a>(&'a self, arrived: &'a Arrived) -> Case<'a> {
-        Case {
+    fn case<'a>(&'a self, arrived: &'a IncomingCall) -> CallFacts<'a> {
+        CallFacts {
             person: &self.inner.identity.person,
             agent: &arrived.agent,
             kind: arrived.message.conversation_type,
@@ -401,9 +410,9 @@ impl Device {
         }
     }
 
-    fn admit(&self, arrived: &Arrived, known: &Known) -> Result<Admitted, Outcome> {
+    fn admit(&self, arrived: &IncomingCall, known: &KnownAgent) -> Result<PermittedCall, Outcome> {
         let (manifest, standing) = (known.manifest(self.presets()), known.standing(&self.inner.identity.person));
-        let about = Background {
+        let about = AgentFacts {
             known,
             manifest: manifest.as_ref(),
             standing: standing.as_ref(),
@@ -415,9 +424,12 @@ impl Device {
 
     /// Checks a call against the stored consent. Before a refusal the agent is reloaded once; if that fails, the stored
     /// consent decides.
-    async fn admit_or_look(&self, arrived: &Arrived) -> Result<Result<(Known, Admitted), Outcome>, DeviceError> {
-        let unknown = || Known::new(arrived.agent.clone(), self.now());
-        let known = standing::load(self.records(), &arrived.agent)?.unwrap_or_else(unknown);
+    async fn admit_or_refresh(
+        &self,
+        arrived: &IncomingCall,
+    ) -> Result<Result<(KnownAgent, PermittedCall), Outcome>, DeviceError> {
+        let unknown = || KnownAgent::new(arrived.agent.clone(), self.now());
+        let known = known_agents::load(self.records(), &arrived.agent)?.unwrap_or_else(unknown);
         let outcome = match self.admit(arrived, &known) {
             Ok(admitted) => return Ok(Ok((known, admitted))),
             Err(outcome) => outcome,
@@ -437,9 +449,14 @@ impl Device {
     }
 
     /// Prompts the person for at most [`ANSWER_TIME`], or until another device claims the call.
-    async fn ask(&self, arrived: &Arrived, admitted: &Admitted, known: &Known) -> Result<Heard, DeviceError> {
+    async fn ask(
+        &self,
+        arrived: &IncomingCall,
+        admitted: &PermittedCall,
+        known: &KnownAgent,
+    ) -> Result<PromptResult, DeviceError> {
         let id = arrived.place().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
-        let Arrived { message, agent, call } = arrived;
+        let IncomingCall { message, agent, call } = arrived;
         let verified = self.verified(agent, Some(&message.device)).await;
         let until = self.now().after(ANSWER_TIME);
         let manifest = known.manifest(self.presets());
@@ -454,57 +471,57 @@ impl Device {
             call: call.call_id.clone(),
             conversation: message.conversation.clone(),
             tool: call.tool_name.clone(),
-            description: Words::of(admitted.tool.description_fallback.as_ref()),
+            description: LocalizedText::of(admitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: admitted.tool.scope.clone(),
-            scope_words: scope.map(|scope| ScopeWords::of(self.presets(), scope)).unwrap_or_default(),
+            scope_words: scope.map(|scope| ScopeTexts::of(self.presets(), scope)).unwrap_or_default(),
             sensitivity: admitted.stake,
             until,
         };
         let heard = tokio::select! {
-            said = self.inner.config.prompt.ask(&question) => Heard::Said(said),
-            () = self.inner.config.clock.sleep_until(until) => Heard::Nothing,
-            () = self.inner.taken.wait_for(&id) => Heard::Taken,
-            outcome = self.taken_back(arrived) => Heard::TakenBack(outcome?),
+            said = self.inner.config.prompt.ask(&question) => PromptResult::Answered(said),
+            () = self.inner.config.clock.sleep_until(until) => PromptResult::TimedOut,
+            () = self.inner.taken.wait_for(&id) => PromptResult::ClaimedElsewhere,
+            outcome = self.taken_back(arrived) => PromptResult::Revoked(outcome?),
         };
         // Timers stop while the machine sleeps, so the wall clock is compared too.
-        let late = matches!(heard, Heard::Said(Said::Yes)) && self.now() > until;
-        Ok(if late { Heard::Nothing } else { heard })
+        let late = matches!(heard, PromptResult::Answered(PromptAnswer::Yes)) && self.now() > until;
+        Ok(if late { PromptResult::TimedOut } else { heard })
     }
 
     /// Resolves when the call would now be refused without a prompt, because the person revoked a needed scope.
-    async fn taken_back(&self, arrived: &Arrived) -> Result<Outcome, DeviceError> {
-        let mut news = self.news();
+    async fn taken_back(&self, arrived: &IncomingCall) -> Result<Outcome, DeviceError> {
+        let mut news = self.events();
         loop {
             match news.recv().await {
-                Ok(News::Agent { agent }) if agent == arrived.agent => {}
+                Ok(DeviceEvent::Agent { agent }) if agent == arrived.agent => {}
                 Ok(_) => continue,
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => std::future::pending().await,
             }
-            let refused = |known: Known| self.admit(arrived, &known).err();
-            if let Some(outcome) = standing::load(self.records(), &arrived.agent)?.and_then(refused) {
+            let refused = |known: KnownAgent| self.admit(arrived, &known).err();
+            if let Some(outcome) = known_agents::load(self.records(), &arrived.agent)?.and_then(refused) {
                 return Ok(outcome);
             }
         }
     }
 
     /// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
-    pub(crate) async fn verified(&self, agent: &AgentId, by: Option<&DeviceId>) -> Verified {
+    pub(crate) async fn verified(&self, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
         let pinned = self.inner.peer.pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
         let mut vouching = None;
-        for bundle in vouched::of(&pinned, by) {
-            match (vouched::by(&*self.inner.config.fetch, bundle, self.now()).await, &vouching) {
+        for bundle in did_verification::of(&pinned, by) {
+            match (did_verification::by(&*self.inner.config.fetch, bundle, self.now()).await, &vouching) {
                 (Some(did), None) => vouching = Some(did),
                 (Some(did), Some(before)) if did == *before => {}
                 // Keys without proof, or with proof of different DIDs, are unverified.
-                _ => return Verified::FirstContact,
+                _ => return AgentVerification::FirstContact,
             }
         }
-        vouching.map_or(Verified::FirstContact, |did| Verified::Did { did })
+        vouching.map_or(AgentVerification::FirstContact, |did| AgentVerification::Did { did })
     }
 
-    async fn perform(&self, caller: &Caller, call: &ToolCall, admitted: &Admitted) -> Outcome {
+    async fn perform(&self, caller: &ToolCaller, call: &ToolCall, admitted: &PermittedCall) -> Outcome {
         let Some(tool) = self.inner.config.tools.find(&admitted.tool.name, &admitted.tool.scope) else {
             return failed(ErrorCode::Unavailable, "this device has no such tool");
         };
@@ -527,10 +544,10 @@ impl Device {
     }
 }
 
-impl Arrived {
-    fn pane<'a>(&'a self, admitted: &'a Admitted) -> Pane<'a> {
-        let Inbound { device, conversation, .. } = &self.message;
-        Pane { agent: &self.agent, by: device, conversation, scope: &admitted.tool.scope }
+impl IncomingCall {
+    fn window_key<'a>(&'a self, admitted: &'a PermittedCall) -> ConsentWindowKey<'a> {
+        let InboundMessage { device, conversation, .. } = &self.message;
+        ConsentWindowKey { agent: &self.agent, by: device, conversation, scope: &admitted.tool.scope }
     }
 }
 

@@ -28,7 +28,7 @@ struct Scene {
     call: ToolCall,
     sealed_at: i64,
     now: i64,
-    known: Known,
+    known: KnownAgent,
     manifest: Option<Value>,
     standing: Option<LedgerState>,
     floors: Floors,
@@ -55,7 +55,7 @@ impl Scene {
             call: call("read_file", "filesystem:read", json!({"path": "a.md"})),
             sealed_at: NOW,
             now: NOW,
-            known: Known::new(agent, at(0)),
+            known: KnownAgent::new(agent, at(0)),
             manifest: Some(manifest()),
             standing: Some(standing),
             floors: Floors::default(),
@@ -68,10 +68,10 @@ impl Scene {
         scene
     }
 
-    fn admit(&self) -> Result<Admitted, Outcome> {
+    fn admit(&self) -> Result<PermittedCall, Outcome> {
         let presets = Presets::default();
         let checked = self.manifest.clone().map(|manifest| Manifest::check(manifest, &presets).unwrap());
-        let about = Background {
+        let about = AgentFacts {
             known: &self.known,
             manifest: checked.as_ref(),
             standing: self.standing.as_ref(),
@@ -82,14 +82,14 @@ impl Scene {
         admit(self.case(&person), &about)
     }
 
-    fn case<'a>(&'a self, person: &'a PersonName) -> Case<'a> {
+    fn case<'a>(&'a self, person: &'a PersonName) -> CallFacts<'a> {
         let (sealed_at, now) = (at(self.sealed_at), at(self.now));
-        Case { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
+        CallFacts { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
     }
 
-    fn weigh(&self, word: Word) -> Decision {
+    fn decide_call(&self, word: PersonDecision) -> Decision {
         let person = PersonName::parse("ada").unwrap();
-        weigh(self.case(&person), &self.admit().unwrap(), word)
+        decide_call(self.case(&person), &self.admit().unwrap(), word)
     }
 
     fn stake(&self) -> Sensitivity {
@@ -231,7 +231,7 @@ fn sensitivity_is_the_maximum_of_all_five_sources() {
     });
     assert_eq!(lower.stake(), Medium);
     // Fifth source: the preset of a well-known scope.
-    let known = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+    let known = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
     let preset = Presets::default().floor("location:read");
     assert_eq!(known.stake(&scope("location:read"), Low, [preset, None]), High);
 }
@@ -241,19 +241,19 @@ fn low_runs_unasked_medium_asks_once_high_asks_each_time() {
     let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
-    let asks = |scene: &Scene, word| matches!(scene.weigh(word), Decision::Ask(_));
-    let words = [Word::None, Word::Lately, Word::Yes];
+    let asks = |scene: &Scene, word| matches!(scene.decide_call(word), Decision::Ask(_));
+    let words = [PersonDecision::Unasked, PersonDecision::RecentYes, PersonDecision::Yes];
     assert_eq!(words.map(|word| asks(&low, word)), [false, false, false]);
     assert_eq!(words.map(|word| asks(&medium, word)), [true, false, false]);
     assert_eq!(words.map(|word| asks(&high, word)), [true, true, false]);
     for scene in [&low, &medium, &high] {
-        assert_eq!(scene.weigh(Word::Yes), Decision::Allow);
+        assert_eq!(scene.decide_call(PersonDecision::Yes), Decision::Allow);
     }
 }
 
 #[test]
 fn unknown_agent_has_no_manifest_and_no_grants() {
-    let nobody = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+    let nobody = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
     assert!(nobody.standing(&PersonName::parse("ada").unwrap()).is_none());
     assert!(nobody.manifest(&Presets::default()).is_none());
     assert_eq!(nobody.accepted, BTreeMap::new());
@@ -274,5 +274,9 @@ fn low_scope_that_writes_counts_as_medium_and_is_asked() {
         scene.standing.as_mut().unwrap().granted.insert(scope("notes:write"), GrantTerm::UntilRevoked);
     });
     assert_eq!(scene.stake(), Sensitivity::Medium);
-    assert!(matches!(scene.weigh(Word::None), Decision::Ask(_)), "{:?}", scene.weigh(Word::None));
+    assert!(
+        matches!(scene.decide_call(PersonDecision::Unasked), Decision::Ask(_)),
+        "{:?}",
+        scene.decide_call(PersonDecision::Unasked)
+    );
 }

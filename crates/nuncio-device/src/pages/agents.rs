@@ -17,11 +17,11 @@ use nuncio_pages::sender::{Fields, field};
 use nuncio_pages::{see, written};
 use serde::Deserialize;
 
-use super::frame::{Form, Frame, Place, Visit};
+use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
 use super::{Pages, wording};
-use crate::consent::{Ask, Given};
+use crate::consent::{AccessRequest, GrantedScopes};
 use crate::error::DeviceError;
-use crate::standing::Known;
+use crate::known_agents::KnownAgent;
 
 mod change;
 mod consent;
@@ -35,7 +35,7 @@ struct AgentsPage {
     frame: Frame,
     agents: Vec<AgentRow>,
     wanted: Option<String>,
-    found: Vec<Found>,
+    found: Vec<FoundAgentRow>,
 }
 
 struct AgentRow {
@@ -53,7 +53,7 @@ struct AgentRow {
 }
 
 /// Agent found by a search at the relay.
-struct Found {
+struct FoundAgentRow {
     href: String,
     name: String,
     id: String,
@@ -61,18 +61,18 @@ struct Found {
 }
 
 /// `GET /agents`
-pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
+pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     page(&pages, &visit, None, Vec::new())
 }
 
-fn page(pages: &Pages, visit: &Visit, wanted: Option<String>, found: Vec<Found>) -> Response {
+fn page(pages: &Pages, visit: &SignedInRequest, wanted: Option<String>, found: Vec<FoundAgentRow>) -> Response {
     let known = pages.device.agents().and_then(|known| Ok((known, last_uses(pages)?)));
     let (known, used) = match known {
         Ok(found) => found,
         Err(error) => return visit.failed(&error),
     };
     let agents = known.iter().map(|known| row(pages, visit, known, used.get(&known.agent).copied())).collect();
-    written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, Place::Agents), agents, wanted, found })
+    written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, NavEntry::Agents), agents, wanted, found })
 }
 
 /// Time of each agent's last successful call on this device.
@@ -81,7 +81,7 @@ fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError>
     Ok(ran.map(|chained| (chained.entry.agent_id, chained.entry.timestamp)).collect())
 }
 
-fn row(pages: &Pages, visit: &Visit, known: &Known, last_used: Option<Timestamp>) -> AgentRow {
+fn row(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, last_used: Option<Timestamp>) -> AgentRow {
     let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.now());
     let allowed = standing.iter().flat_map(|standing| {
         standing.granted.keys().filter(|scope| known.allows(standing, scope, now)).collect::<Vec<_>>()
@@ -100,13 +100,17 @@ fn row(pages: &Pages, visit: &Visit, known: &Known, last_used: Option<Timestamp>
 }
 
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct FindQuery {
     #[serde(default)]
     agent: String,
 }
 
 /// `GET /agents/find?agent=…`: finds by id or by search terms.
-pub(super) async fn find(State(pages): State<Pages>, Query(wanted): Query<Wanted>, visit: Visit) -> Response {
+pub(super) async fn find(
+    State(pages): State<Pages>,
+    Query(wanted): Query<FindQuery>,
+    visit: SignedInRequest,
+) -> Response {
     let words = wanted.agent.trim();
     if words.is_empty() {
         return see(&visit.to("/agents"));
@@ -120,7 +124,7 @@ pub(super) async fn find(State(pages): State<Pages>, Query(wanted): Query<Wanted
         Ok(found) => found,
         Err(error) => return visit.failed(&error),
     };
-    let found = found.into_iter().map(|found| Found {
+    let found = found.into_iter().map(|found| FoundAgentRow {
         href: visit.to(&format!("/agents/{}", found.id)),
         name: found.name,
         id: found.id.to_string(),
@@ -163,7 +167,7 @@ fn groups(number: &str) -> Vec<String> {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct AgentPageQuery {
     after: Option<String>,
 }
 
@@ -171,8 +175,8 @@ pub(super) struct Shown {
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(shown): Query<Shown>,
-    visit: Visit,
+    Query(shown): Query<AgentPageQuery>,
+    visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let texts = &visit.text.agent;
@@ -188,12 +192,12 @@ pub(super) async fn show(
 
 async fn one(
     pages: &Pages,
-    visit: &Visit,
+    visit: &SignedInRequest,
     agent: &AgentId,
     news: Option<&'static str>,
     wrong: Option<String>,
 ) -> Response {
-    let ask = match pages.device.look(agent).await {
+    let ask = match pages.device.access_request(agent).await {
         Ok(ask) => ask,
         Err(error) => return visit.failed(&error),
     };
@@ -206,8 +210,8 @@ async fn one(
 
 async fn about(
     pages: &Pages,
-    visit: &Visit,
-    ask: Ask,
+    visit: &SignedInRequest,
+    ask: AccessRequest,
     news: Option<&'static str>,
     wrong: Option<String>,
 ) -> Result<AgentPage, DeviceError> {
@@ -222,7 +226,7 @@ async fn about(
         number: groups(&new.safety_number.unwrap_or_default()),
     });
     Ok(AgentPage {
-        frame: visit.frame(pages, Place::Agents),
+        frame: visit.frame(pages, NavEntry::Agents),
         number: groups(&number),
         new_keys: new_keys.collect(),
         has_relation: standing.is_some(),
@@ -235,23 +239,27 @@ async fn about(
     })
 }
 
-fn unknown(visit: &Visit) -> Response {
+fn unknown(visit: &SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
 /// Renders the page again with an error message.
-async fn wrong(pages: &Pages, visit: &Visit, agent: &AgentId, error: &DeviceError) -> Response {
+async fn wrong(pages: &Pages, visit: &SignedInRequest, agent: &AgentId, error: &DeviceError) -> Response {
     one(pages, visit, agent, None, Some(visit.text.trouble(error))).await
 }
 
-fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {
+fn done(visit: &SignedInRequest, agent: &AgentId, what: &str) -> Response {
     see(&visit.to(&format!("/agents/{agent}?after={what}")))
 }
 
 /// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
-pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
+pub(super) async fn allow(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { visit, sent }: PageForm,
+) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
-    let ask = match pages.device.look(&agent).await {
+    let ask = match pages.device.access_request(&agent).await {
         Ok(ask) => ask,
         Err(error) => return visit.failed(&error),
     };
@@ -266,7 +274,7 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, Fo
 }
 
 /// Selected scopes, limited to the requested ones.
-fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
+fn given(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> GrantedScopes {
     let on = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
     let chosen = ask.scopes.iter().filter(|scope| on(&scope.id));
     chosen
@@ -286,7 +294,11 @@ fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
 }
 
 /// `POST /agents/:id/revoke`
-pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, .. }: Form) -> Response {
+pub(super) async fn revoke(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { visit, .. }: PageForm,
+) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     match pages.device.revoke(&agent).await {
         Ok(()) => done(&visit, &agent, "revoked"),
@@ -298,7 +310,7 @@ pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, F
 pub(super) async fn stricter(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Form { visit, sent }: Form,
+    PageForm { visit, sent }: PageForm,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let scope = field(&sent, "scope").and_then(|text| ScopeId::parse(text).ok());
@@ -308,7 +320,7 @@ pub(super) async fn stricter(
         _ => None,
     };
     let Some(scope) = scope else { return unknown(&visit) };
-    match pages.device.ask_more(&agent, &scope, level) {
+    match pages.device.set_stricter(&agent, &scope, level) {
         Ok(()) => done(&visit, &agent, "stricter"),
         Err(error) => visit.failed(&error),
     }
@@ -318,7 +330,7 @@ pub(super) async fn stricter(
 pub(super) async fn accept_keys(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Form { visit, sent }: Form,
+    PageForm { visit, sent }: PageForm,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let device = field(&sent, "device").and_then(|text| DeviceId::parse(text).ok());

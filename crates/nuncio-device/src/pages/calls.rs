@@ -12,14 +12,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Pages;
-use super::desk::NotCounted;
-use super::frame::{Form, Frame, Place, Visit};
+use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
+use super::prompt_queue::AnswerRejected;
 use super::wording;
-use crate::prompt::{Question, Said};
+use crate::prompt::{PromptAnswer, Question};
 
 /// A pending call for display. All texts from the agent are plain text.
 #[derive(Serialize)]
-pub(super) struct Waiting {
+pub(super) struct PendingCallView {
     id: String,
     agent: AgentId,
     agent_name: String,
@@ -41,17 +41,17 @@ pub(super) struct Waiting {
 }
 
 /// Pending calls, in display form.
-pub(super) fn waiting(pages: &Pages, visit: &Visit) -> Vec<Waiting> {
+pub(super) fn waiting(pages: &Pages, visit: &SignedInRequest) -> Vec<PendingCallView> {
     pages.desk.show().into_iter().map(|question| shown(pages, visit, question)).collect()
 }
 
-fn shown(pages: &Pages, visit: &Visit, question: Question) -> Waiting {
+fn shown(pages: &Pages, visit: &SignedInRequest, question: Question) -> PendingCallView {
     let language = visit.language.tag();
-    Waiting {
+    PendingCallView {
         verified: wording::verified(visit.text, &question.verified),
-        description: question.description.say(language).map(str::to_owned),
-        label: question.scope_words.label.say(language).unwrap_or(question.scope.as_str()).to_owned(),
-        means: question.scope_words.description.say(language).map(str::to_owned),
+        description: question.description.in_language(language).map(str::to_owned),
+        label: question.scope_words.label.in_language(language).unwrap_or(question.scope.as_str()).to_owned(),
+        means: question.scope_words.description.in_language(language).map(str::to_owned),
         agents_words: question.scope_words.agents_words,
         icon: wording::icon(&question.scope),
         level: wording::level(question.sensitivity),
@@ -78,7 +78,7 @@ struct HomePage {
 }
 
 /// `GET /`
-pub(super) async fn home(State(pages): State<Pages>, visit: Visit) -> Response {
+pub(super) async fn home(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     let known = match pages.device.agents() {
         Ok(known) => known,
         Err(error) => return visit.failed(&error),
@@ -87,25 +87,29 @@ pub(super) async fn home(State(pages): State<Pages>, visit: Visit) -> Response {
     let waits =
         known.iter().filter(|known| known.standing(person).is_some_and(|standing| !standing.suspended.is_empty()));
     let changed = waits.map(|known| (visit.to(&format!("/agents/{}", known.agent)), known.name.clone())).collect();
-    let frame = visit.frame(&pages, Place::Home);
+    let frame = visit.frame(&pages, NavEntry::Home);
     written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() })
 }
 
 /// `GET /calls`: pending calls as JSON, for the scripts.
-pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
+pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     Json(waiting(&pages, &visit)).into_response()
 }
 
 /// `POST /calls/:id`: the person's decision. The response says why if it was not accepted.
-pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, Form { sent, .. }: Form) -> Response {
+pub(super) async fn answer(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { sent, .. }: PageForm,
+) -> Response {
     let said = match field(&sent, "answer") {
-        Some("allow") => Said::Yes,
-        Some("deny") => Said::No,
+        Some("allow") => PromptAnswer::Yes,
+        Some("deny") => PromptAnswer::No,
         _ => return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": "answer"}))).into_response(),
     };
     match pages.desk.answer(&id, said) {
         Ok(()) => Json(json!({"counted": true})).into_response(),
-        Err(NotCounted::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
-        Err(NotCounted::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),
+        Err(AnswerRejected::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
+        Err(AnswerRejected::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),
     }
 }

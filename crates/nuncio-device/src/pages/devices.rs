@@ -15,7 +15,7 @@ use nuncio_pages::{see, written};
 use serde::Deserialize;
 
 use super::Pages;
-use super::frame::{Form, Frame, Place, Visit};
+use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
 use crate::devices::{Invite, OwnDevice, OwnStanding};
 use crate::error::DeviceError;
 
@@ -55,7 +55,7 @@ struct Compare {
 }
 
 impl DeviceView {
-    fn new(visit: &Visit, own: &OwnDevice) -> Self {
+    fn new(visit: &SignedInRequest, own: &OwnDevice) -> Self {
         let text = &visit.text.devices;
         let (class, standing, hint): (_, &'static str, &'static str) = match own.standing {
             OwnStanding::This => ("this", &text.this, ""),
@@ -96,12 +96,16 @@ impl DeviceView {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct DevicesPageQuery {
     after: Option<String>,
 }
 
 /// `GET /devices`
-pub(super) async fn list(State(pages): State<Pages>, Query(shown): Query<Shown>, visit: Visit) -> Response {
+pub(super) async fn list(
+    State(pages): State<Pages>,
+    Query(shown): Query<DevicesPageQuery>,
+    visit: SignedInRequest,
+) -> Response {
     let text = &visit.text.devices;
     let news: Option<&'static str> = match shown.after.as_deref() {
         Some("trusted") => Some(&text.was_trusted),
@@ -113,14 +117,14 @@ pub(super) async fn list(State(pages): State<Pages>, Query(shown): Query<Shown>,
 }
 
 /// `GET` of a form's target, as when the language is switched on its result page: redirects to the list.
-pub(super) async fn again(visit: Visit) -> Response {
+pub(super) async fn again(visit: SignedInRequest) -> Response {
     see(&visit.to("/devices"))
 }
 
 /// Renders the list, with an error message where there is one.
 async fn page(
     pages: &Pages,
-    visit: &Visit,
+    visit: &SignedInRequest,
     news: Option<&'static str>,
     wrong: Option<(StatusCode, String)>,
 ) -> Response {
@@ -133,13 +137,13 @@ async fn page(
     let (gone, there): (Vec<_>, Vec<_>) =
         devices.into_iter().partition(|device| device.standing == OwnStanding::Removed);
     let devices = there.into_iter().chain(gone).map(|own| DeviceView::new(visit, &own)).collect();
-    let frame = visit.frame(pages, Place::Devices);
+    let frame = visit.frame(pages, NavEntry::Devices);
     let owner = pages.device.identity().person.to_string();
     written(status, &DevicesPage { frame, devices, owner, shortest: SHORTEST, news, wrong })
 }
 
 /// Renders the list with an error message.
-async fn wrong(pages: &Pages, visit: &Visit, error: &DeviceError) -> Response {
+async fn wrong(pages: &Pages, visit: &SignedInRequest, error: &DeviceError) -> Response {
     tracing::warn!(code = %error.code, %error, "an action on the devices page failed");
     page(pages, visit, None, Some((StatusCode::CONFLICT, visit.text.trouble(error)))).await
 }
@@ -156,21 +160,25 @@ struct InvitePage {
 }
 
 /// `POST /devices/invite`: shows the invite once; it is not stored.
-pub(super) async fn invite(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
+pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
     let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
-    let (frame, fingerprint) = (visit.frame(&pages, Place::Devices), fingerprint.grouped());
+    let (frame, fingerprint) = (visit.frame(&pages, NavEntry::Devices), fingerprint.grouped());
     written(StatusCode::OK, &InvitePage { frame, url: url.to_string(), code, fingerprint, expires_at })
 }
 
-fn unknown(visit: &Visit) -> Response {
+fn unknown(visit: &SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.devices.unknown)
 }
 
 /// `POST /devices/:id/trust`: only for the key that was shown on the page.
-pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
+pub(super) async fn trust(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { visit, sent }: PageForm,
+) -> Response {
     let key = field(&sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
     match pages.device.trust_key(&device, &key).await {
@@ -190,7 +198,7 @@ struct RemovePage {
 }
 
 /// `GET /devices/:id/remove`: asks for confirmation.
-pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: Visit) -> Response {
+pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: SignedInRequest) -> Response {
     let devices = match pages.device.devices().await {
         Ok(devices) => devices,
         Err(error) => return visit.failed(&error),
@@ -200,12 +208,16 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
     if view.remove.is_none() {
         return see(&visit.to("/devices"));
     }
-    let frame = visit.frame(&pages, Place::Devices);
+    let frame = visit.frame(&pages, NavEntry::Devices);
     written(StatusCode::OK, &RemovePage { frame, id: view.id, name: view.name, since: view.since })
 }
 
 /// `POST /devices/:id/remove`
-pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, .. }: Form) -> Response {
+pub(super) async fn remove(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { visit, .. }: PageForm,
+) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&visit) };
     match pages.device.remove(&device).await {
         Ok(()) => see(&visit.to("/devices?after=removed")),
@@ -214,7 +226,7 @@ pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, F
 }
 
 /// `POST /devices/backup`: answers with the backup file.
-pub(super) async fn back_up(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
+pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     if passphrase.chars().count() < SHORTEST {
@@ -243,7 +255,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, Form { visit, sent }: Fo
 }
 
 /// `POST /devices/recover`: the backed-up device vouches for this one.
-pub(super) async fn recover(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
+pub(super) async fn recover(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
     match pages.device.recover(field(&sent, "passphrase").unwrap_or_default()).await {
         Ok(_) => see(&visit.to("/devices?after=recovered")),
         Err(error) => wrong(&pages, &visit, &error).await,

@@ -13,35 +13,35 @@ use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::frame::Visit;
-use super::notices::Notice;
+use super::frame::SignedInRequest;
+use super::notices::AgentNotice;
 use super::{Pages, calls};
-use crate::news::News;
-use crate::talk::LiveNews;
+use crate::device_events::DeviceEvent;
+use crate::talk::ReplyEvent;
 
 /// Interval of empty lines that keep the connection alive.
 const BEAT: Duration = Duration::from_secs(15);
 
-struct Told {
+struct EventFeed {
     pages: Pages,
-    visit: Visit,
+    visit: SignedInRequest,
     questions: watch::Receiver<u64>,
-    news: broadcast::Receiver<News>,
-    live: broadcast::Receiver<LiveNews>,
-    notices: broadcast::Receiver<Notice>,
+    news: broadcast::Receiver<DeviceEvent>,
+    live: broadcast::Receiver<ReplyEvent>,
+    notices: broadcast::Receiver<AgentNotice>,
 }
 
 /// `GET /events`
-pub(super) async fn listen(State(pages): State<Pages>, visit: Visit) -> Response {
+pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     if is_from_elsewhere(&visit.headers) {
         return StatusCode::FORBIDDEN.into_response();
     }
     let mut questions = pages.desk.changes();
     questions.mark_changed();
-    let news = pages.device.news();
+    let news = pages.device.events();
     let (live, _) = pages.device.live();
     let notices = pages.board.listen();
-    let told = Told { pages, visit, questions, news, live, notices };
+    let told = EventFeed { pages, visit, questions, news, live, notices };
     let lines = stream::unfold(told, |mut told| async move {
         let line = told.next().await?;
         Some((Ok::<_, Infallible>(line), told))
@@ -50,7 +50,7 @@ pub(super) async fn listen(State(pages): State<Pages>, visit: Visit) -> Response
     (kind, Body::from_stream(lines)).into_response()
 }
 
-impl Told {
+impl EventFeed {
     async fn next(&mut self) -> Option<String> {
         let stop = self.pages.stop.clone();
         tokio::select! {
@@ -62,12 +62,12 @@ impl Told {
             news = self.news.recv() => match news {
                 Ok(news) => Some(line("news", &news)),
                 // After missed events the page reloads everything.
-                Err(RecvError::Lagged(_)) => Some(line("news", &News::Happened)),
+                Err(RecvError::Lagged(_)) => Some(line("news", &DeviceEvent::AuditChanged)),
                 Err(RecvError::Closed) => None,
             },
             live = self.live.recv() => match live {
                 Ok(live) => Some(line("talk", &live)),
-                Err(RecvError::Lagged(_)) => Some(line("news", &News::Happened)),
+                Err(RecvError::Lagged(_)) => Some(line("news", &DeviceEvent::AuditChanged)),
                 Err(RecvError::Closed) => None,
             },
             notice = self.notices.recv() => match notice {

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_pages::sender::{self, field};
 use nuncio_pages::{Language, Switches, own_path, written};
 
-use super::door::Session;
+use super::page_access::PageSession;
 use super::texts::Texts;
 use super::{Pages, files};
 use crate::error::DeviceError;
@@ -21,7 +21,7 @@ use crate::error::DeviceError;
 const FORM_TIME: Duration = Duration::from_secs(30);
 
 /// Request without a session: language and requested page.
-pub(super) struct Stranger {
+pub(super) struct PageRequest {
     language: Language,
     /// Whether the language was chosen in the URL; links then repeat it.
     chosen: bool,
@@ -32,7 +32,7 @@ pub(super) struct Stranger {
     pub(super) headers: HeaderMap,
 }
 
-impl Stranger {
+impl PageRequest {
     fn of(parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default();
         let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
@@ -61,7 +61,7 @@ impl Stranger {
 
     /// Page with the button that uses the one-time link.
     pub(super) fn confirm_link(&self, link: String) -> Response {
-        written(StatusCode::OK, &OpenPage { frame: Frame::new(self, None, Place::Outside), link })
+        written(StatusCode::OK, &OpenPage { frame: Frame::new(self, None, NavEntry::Outside), link })
     }
 
     /// Answer outside the base path: plain text that does not reveal the base.
@@ -87,12 +87,12 @@ impl Stranger {
     }
 
     fn says(&self, status: StatusCode, heading: &str, why: &str) -> Response {
-        let frame = Frame::new(self, None, Place::Outside);
+        let frame = Frame::new(self, None, NavEntry::Outside);
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Stranger {
+impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -100,20 +100,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Stranger {
     }
 }
 
-pub(super) struct Visit {
-    stranger: Stranger,
-    session: Session,
+pub(super) struct SignedInRequest {
+    stranger: PageRequest,
+    session: PageSession,
     pub(super) headers: HeaderMap,
     pub(super) language: Language,
     pub(super) text: &'static Texts,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Visit {
+impl<S: Send + Sync> FromRequestParts<S> for SignedInRequest {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        let stranger = Stranger::of(parts);
-        let Some(session) = parts.extensions.get::<Session>().cloned() else {
+        let stranger = PageRequest::of(parts);
+        let Some(session) = parts.extensions.get::<PageSession>().cloned() else {
             return Err(stranger.turned_away(StatusCode::UNAUTHORIZED));
         };
         let (headers, language) = (stranger.headers.clone(), stranger.language);
@@ -122,17 +122,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
 }
 
 /// A submitted form with a valid session and CSRF token.
-pub(super) struct Form {
-    pub(super) visit: Visit,
+pub(super) struct PageForm {
+    pub(super) visit: SignedInRequest,
     pub(super) sent: Vec<(String, String)>,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Form {
+impl<S: Send + Sync> FromRequest<S> for PageForm {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let visit = Visit::from_request_parts(&mut parts, state).await?;
+        let visit = SignedInRequest::from_request_parts(&mut parts, state).await?;
         let sent = read_form(&parts.headers, body).await.map_err(IntoResponse::into_response)?;
         if !visit.session.sent(field(&sent, "csrf")) {
             let texts = &visit.text.door;
@@ -148,8 +148,8 @@ pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(St
     read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
 }
 
-impl Visit {
-    pub(super) fn frame(&self, pages: &Pages, place: Place) -> Frame {
+impl SignedInRequest {
+    pub(super) fn frame(&self, pages: &Pages, place: NavEntry) -> Frame {
         let mut frame = Frame::new(&self.stranger, Some(&self.session), place);
         frame.owner = Some((pages.device.identity().person.to_string(), pages.device.identity().device.to_string()));
         frame
@@ -157,7 +157,7 @@ impl Visit {
 
     /// Frame without navigation, for the enrolment page.
     pub(super) fn bare_frame(&self) -> Frame {
-        Frame::new(&self.stranger, Some(&self.session), Place::Outside)
+        Frame::new(&self.stranger, Some(&self.session), NavEntry::Outside)
     }
 
     /// Link to a page, keeping the chosen language.
@@ -166,7 +166,7 @@ impl Visit {
     }
 
     pub(super) fn message(&self, status: StatusCode, heading: &str, why: &str) -> Response {
-        let frame = Frame::new(&self.stranger, Some(&self.session), Place::Elsewhere);
+        let frame = Frame::new(&self.stranger, Some(&self.session), NavEntry::Elsewhere);
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
     }
 
@@ -184,7 +184,7 @@ impl Visit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NavEntry {
     Home,
     Agents,
     Happened,
@@ -194,7 +194,7 @@ pub(super) enum Place {
     Outside,
 }
 
-pub(super) struct Way {
+pub(super) struct NavLink {
     pub(super) href: String,
     pub(super) label: &'static str,
     pub(super) current: bool,
@@ -208,7 +208,7 @@ pub(super) struct Frame {
     /// Path below which all pages are.
     pub(super) base: String,
     pub(super) assets: String,
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<NavLink>,
     /// Person and device id.
     pub(super) owner: Option<(String, String)>,
     /// `?lang=…` if the URL chose the language; links then repeat it.
@@ -219,16 +219,16 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    fn new(stranger: &Stranger, session: Option<&Session>, place: Place) -> Self {
+    fn new(stranger: &PageRequest, session: Option<&PageSession>, place: NavEntry) -> Self {
         let text = Texts::of(stranger.language);
-        let names: [(Place, &str, &'static str); 4] = [
-            (Place::Home, "/", &text.frame.home),
-            (Place::Agents, "/agents", &text.frame.agents),
-            (Place::Happened, "/happened", &text.frame.happened),
-            (Place::Devices, "/devices", &text.frame.devices),
+        let names: [(NavEntry, &str, &'static str); 4] = [
+            (NavEntry::Home, "/", &text.frame.home),
+            (NavEntry::Agents, "/agents", &text.frame.agents),
+            (NavEntry::Happened, "/happened", &text.frame.happened),
+            (NavEntry::Devices, "/devices", &text.frame.devices),
         ];
-        let way = |(at, path, label)| Way { href: stranger.to(path), label, current: at == place };
-        let inside = session.is_some() && place != Place::Outside;
+        let way = |(at, path, label)| NavLink { href: stranger.to(path), label, current: at == place };
+        let inside = session.is_some() && place != NavEntry::Outside;
         Self {
             text,
             language: stranger.language,

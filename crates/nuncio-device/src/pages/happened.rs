@@ -11,13 +11,13 @@ use nuncio_core::time::Timestamp;
 use nuncio_pages::written;
 
 use super::Pages;
-use super::frame::{Frame, Place, Visit};
-use crate::audit::{AuditBroken, AuditPage, Became, Filter};
+use super::frame::{Frame, NavEntry, SignedInRequest};
+use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditStatus};
 use crate::error::DeviceError;
 
 mod entry;
 
-use entry::{EntryView, Names, Part};
+use entry::{EntryView, Names, SentencePart};
 
 /// Entries per page.
 const PAGE: usize = 50;
@@ -27,7 +27,7 @@ const PAGE: usize = 50;
 #[template(path = "happened.html")]
 struct HappenedPage {
     frame: Frame,
-    proof: Proof,
+    proof: LogVerification,
     entries: Vec<EntryView>,
     /// Number of matching entries as text; `None` without a filter.
     fitting: Option<String>,
@@ -50,7 +50,7 @@ struct HappenedPage {
 }
 
 /// Result of verifying the log.
-struct Proof {
+struct LogVerification {
     holds: bool,
     words: String,
     /// First entry that fails verification.
@@ -64,22 +64,22 @@ struct Choice {
 }
 
 /// `GET /happened`
-pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: Visit) -> Response {
-    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: SignedInRequest) -> Response {
+    let wanted = AuditQuery::read(query.as_deref().unwrap_or_default());
     match page(&pages, &visit, wanted).await {
         Ok(page) => written(StatusCode::OK, &page),
         Err(error) => visit.failed(&error),
     }
 }
 
-async fn page(pages: &Pages, visit: &Visit, wanted: Wanted) -> Result<HappenedPage, DeviceError> {
+async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<HappenedPage, DeviceError> {
     let AuditPage { entries, more, fitting, agents, scopes, proof } =
         pages.device.audit_page(wanted.filter.clone(), wanted.before, PAGE).await?;
     let mut names = Names::new(pages, visit)?;
     let text = &visit.text.happened;
     let older = entries.last().filter(|_| more).map(|last| last.seq);
     let any = |label: &str, chosen| Choice { value: String::new(), label: label.to_owned(), chosen };
-    let (agent, scope, became) = (&wanted.filter.agent, &wanted.filter.scope, wanted.filter.became);
+    let (agent, scope, status) = (&wanted.filter.agent, &wanted.filter.scope, wanted.filter.status);
     let agents = agents.into_iter().map(|id| Choice {
         label: names.agent_choice(&id),
         chosen: agent.as_ref() == Some(&id),
@@ -92,19 +92,19 @@ async fn page(pages: &Pages, visit: &Visit, wanted: Wanted) -> Result<HappenedPa
         value: id.to_string(),
     });
     let scopes = std::iter::once(any(&text.any_scope, scope.is_none())).chain(scopes).collect();
-    let outcomes = Became::ALL.into_iter().map(|one| Choice {
+    let outcomes = AuditStatus::ALL.into_iter().map(|one| Choice {
         value: one.as_str().to_owned(),
         label: entry::outcome(visit.text, one).to_owned(),
-        chosen: became == Some(one),
+        chosen: status == Some(one),
     });
-    let outcomes = std::iter::once(any(&text.any_outcome, became.is_none())).chain(outcomes).collect();
+    let outcomes = std::iter::once(any(&text.any_outcome, status.is_none())).chain(outcomes).collect();
     let words = match fitting {
         1 => text.fits_one.clone(),
         count => text.fits.replace("{count}", &count.to_string()),
     };
     Ok(HappenedPage {
-        frame: visit.frame(pages, Place::Happened),
-        proof: Proof::new(visit, &proof),
+        frame: visit.frame(pages, NavEntry::Happened),
+        proof: LogVerification::new(visit, &proof),
         entries: entries.into_iter().map(|chained| EntryView::new(&mut names, chained)).collect(),
         fitting: wanted.is_narrow().then_some(words),
         misread: wanted.misread,
@@ -121,19 +121,21 @@ async fn page(pages: &Pages, visit: &Visit, wanted: Wanted) -> Result<HappenedPa
     })
 }
 
-impl Proof {
-    fn new(visit: &Visit, proof: &Result<u64, AuditBroken>) -> Self {
+impl LogVerification {
+    fn new(visit: &SignedInRequest, proof: &Result<u64, AuditChainError>) -> Self {
         let text = &visit.text.happened;
         let broken = |words: String, at| Self { holds: false, words, at };
         match proof {
             Ok(0) => Self { holds: true, words: text.holds_none.clone(), at: None },
             Ok(1) => Self { holds: true, words: text.holds_one.clone(), at: None },
             Ok(count) => Self { holds: true, words: text.holds.replace("{count}", &count.to_string()), at: None },
-            Err(AuditBroken::At(number)) => {
+            Err(AuditChainError::InvalidEntry(number)) => {
                 broken(text.broken_at.replace("{number}", &number.to_string()), Some(*number))
             }
-            Err(AuditBroken::Cut { missing }) => broken(text.broken_cut.replace("{count}", &missing.to_string()), None),
-            Err(AuditBroken::Keep(why)) => {
+            Err(AuditChainError::MissingEnd { missing }) => {
+                broken(text.broken_cut.replace("{count}", &missing.to_string()), None)
+            }
+            Err(AuditChainError::Unreadable(why)) => {
                 broken(text.broken_keep.replace("{why}", &nuncio_core::text::plain(&why.to_string())), None)
             }
         }
@@ -142,8 +144,8 @@ impl Proof {
 
 /// Parsed query of the page.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wanted {
-    filter: Filter,
+struct AuditQuery {
+    filter: AuditFilter,
     /// Only entries with a lower number.
     before: Option<u64>,
     /// Day as given in the query.
@@ -154,13 +156,13 @@ struct Wanted {
     misread: bool,
 }
 
-impl Wanted {
+impl AuditQuery {
     fn read(query: &str) -> Self {
         let mut wanted = Self::default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()) {
             let understood = match name.as_ref() {
                 "agent" => into(&mut wanted.filter.agent, AgentId::parse(&value).ok()),
-                "outcome" => into(&mut wanted.filter.became, Became::parse(&value)),
+                "outcome" => into(&mut wanted.filter.status, AuditStatus::parse(&value)),
                 "scope" => into(&mut wanted.filter.scope, ScopeId::parse(&value).ok()),
                 "before" => into(&mut wanted.before, value.parse().ok()),
                 "day" => {
@@ -187,7 +189,7 @@ impl Wanted {
 
     /// Whether a filter is set.
     fn is_narrow(&self) -> bool {
-        self.filter != Filter::default()
+        self.filter != AuditFilter::default()
     }
 
     /// URL with the same filter, for entries below `before`.
@@ -196,7 +198,7 @@ impl Wanted {
         let filter = &self.filter;
         let pairs = [
             ("agent", filter.agent.as_ref().map(ToString::to_string)),
-            ("outcome", filter.became.map(|became| became.as_str().to_owned())),
+            ("outcome", filter.status.map(|status| status.as_str().to_owned())),
             ("scope", filter.scope.as_ref().map(ToString::to_string)),
             ("day", filter.from.map(|_| self.day.clone())),
             ("offset", filter.from.map(|_| self.offset.to_string())),
@@ -226,7 +228,7 @@ fn midnight(day: &str) -> Option<Timestamp> {
 }
 
 /// `GET /happened/export`: the whole log as JSON lines.
-pub(super) async fn export(State(pages): State<Pages>, visit: Visit) -> Response {
+pub(super) async fn export(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     let lines = match pages.device.audit_lines().await {
         Ok(lines) => lines,
         Err(error) => return visit.failed(&error),
@@ -249,14 +251,14 @@ mod tests {
     #[test]
     fn filter_query_round_trips() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
-        let wanted = Wanted::read(address);
+        let wanted = AuditQuery::read(address);
         assert!(!wanted.misread && wanted.is_narrow());
         assert_eq!(wanted.address(Some(9)), format!("/happened?{address}"));
         let from = wanted.filter.from.unwrap();
         assert_eq!(from.to_string(), "2026-02-28T23:00:00.000Z", "the reader is an hour ahead");
         assert_eq!(wanted.filter.until.unwrap().to_string(), "2026-03-01T23:00:00.000Z");
-        let nothing = Wanted::read("agent=&outcome=&scope=&day=&offset=&lang=zh-CN");
-        assert!(nothing == Wanted::default() && nothing.address(None) == "/happened");
+        let nothing = AuditQuery::read("agent=&outcome=&scope=&day=&offset=&lang=zh-CN");
+        assert!(nothing == AuditQuery::default() && nothing.address(None) == "/happened");
     }
 
     #[test]
@@ -278,9 +280,9 @@ mod tests {
             "agent=%FF%FE",
             long.as_str(),
         ] {
-            let wanted = Wanted::read(query);
+            let wanted = AuditQuery::read(query);
             assert!(wanted.misread, "{query}");
-            assert_eq!(wanted.filter, Filter::default(), "{query}");
+            assert_eq!(wanted.filter, AuditFilter::default(), "{query}");
         }
     }
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use crate::tools::{Caller, LocalTool, Notify, ToolFailure};
+use crate::tools::{LocalTool, Notify, ToolCaller, ToolFailure};
 
 /// Notification from an agent. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Notice {
+pub(super) struct AgentNotice {
     agent: AgentId,
     name: String,
     title: String,
@@ -22,40 +22,40 @@ pub(super) struct Notice {
 
 /// Broadcasts notifications to open pages.
 #[derive(Debug)]
-pub struct Board(broadcast::Sender<Notice>);
+pub struct NoticeChannel(broadcast::Sender<AgentNotice>);
 
-impl Default for Board {
+impl Default for NoticeChannel {
     fn default() -> Self {
         Self(broadcast::Sender::new(32))
     }
 }
 
-impl Board {
-    pub(super) fn listen(&self) -> broadcast::Receiver<Notice> {
+impl NoticeChannel {
+    pub(super) fn listen(&self) -> broadcast::Receiver<AgentNotice> {
         self.0.subscribe()
     }
 }
 
 /// Shows notifications on the desktop, or else on the pages.
 #[derive(Debug)]
-pub struct Notices {
+pub struct NotificationTool {
     pub desktop: Notify,
-    pub board: Arc<Board>,
+    pub board: Arc<NoticeChannel>,
 }
 
 #[async_trait]
-impl LocalTool for Notices {
+impl LocalTool for NotificationTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         self.desktop.run(arguments, time).await
     }
 
-    async fn run_for(&self, caller: &Caller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run_for(&self, caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let why = match self.desktop.run(arguments, time).await {
             Err(ToolFailure::Unavailable(why)) => why,
             shown => return shown,
         };
         let (title, body) = Notify::words(arguments)?;
-        let notice = Notice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
+        let notice = AgentNotice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
         // Without an open page the agent gets the error.
         self.board.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))

@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Pages;
-use super::frame::{Form, Frame, Place as Where, Visit};
+use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
 use crate::error::DeviceError;
-use crate::standing::Known;
-use crate::talk::{Growing, MAX_TEXT, Place};
+use crate::known_agents::KnownAgent;
+use crate::talk::{MAX_TEXT, MessagePosition, StreamedReply};
 
-mod line;
+mod message_view;
 
-use line::LineView;
+use message_view::ChatMessageView;
 
 /// Messages per page.
 const PAGE: usize = 50;
@@ -46,9 +46,9 @@ struct TalkPage {
     /// Whether new keys of the agent wait for acceptance.
     keys_changed: bool,
     has_relation: bool,
-    lines: Vec<LineView>,
+    lines: Vec<ChatMessageView>,
     /// Replies that are being streamed while the page is rendered.
-    growing: Vec<Growing>,
+    growing: Vec<StreamedReply>,
     /// Link to older messages.
     older: Option<String>,
     /// Link to the latest messages, on a page of older ones.
@@ -61,12 +61,12 @@ struct TalkPage {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct TalkQuery {
     before: Option<String>,
 }
 
-impl Wanted {
-    fn before(&self) -> Option<Place> {
+impl TalkQuery {
+    fn before(&self) -> Option<MessagePosition> {
         self.before.as_deref()?.parse().ok()
     }
 }
@@ -75,8 +75,8 @@ impl Wanted {
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
-    visit: Visit,
+    Query(wanted): Query<TalkQuery>,
+    visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     match page(&pages, &visit, &agent, wanted.before(), None).await {
@@ -89,16 +89,16 @@ pub(super) async fn show(
 /// Renders the page; `refused` holds the submitted text and why it was refused.
 async fn page(
     pages: &Pages,
-    visit: &Visit,
+    visit: &SignedInRequest,
     agent: &AgentId,
-    before: Option<Place>,
+    before: Option<MessagePosition>,
     refused: Option<(String, String)>,
 ) -> Result<TalkPage, DeviceError> {
-    let shown = pages.device.lines(agent, before, PAGE)?;
+    let shown = pages.device.messages(agent, before, PAGE)?;
     let known = match pages.device.agents()?.into_iter().find(|known| known.agent == *agent) {
         Some(known) => known,
         None if shown.lines.is_empty() => pages.device.refresh(agent).await?,
-        None => Known::new(agent.clone(), pages.device.now()),
+        None => KnownAgent::new(agent.clone(), pages.device.now()),
     };
     let owner = Recipient::Agent(agent.clone());
     let pinned = pages.device.peer().pinned(&owner).await?;
@@ -108,16 +108,16 @@ async fn page(
     let to = |path: String| visit.to(&path);
     let (words, wrong) = refused.unzip();
     Ok(TalkPage {
-        frame: visit.frame(pages, Where::Agents),
+        frame: visit.frame(pages, NavEntry::Agents),
         about: to(format!("/agents/{agent}")),
         weaker: pinned.iter().any(|bundle| bundle.keys.mode == SealMode::Stateless),
         keys_changed: matches!(waiting, Ok(Ok(new)) if !new.is_empty()),
         has_relation: known.standing(&pages.device.identity().person).is_some(),
-        lines: shown.lines.iter().map(|line| LineView::new(pages, visit, &known, line)).collect(),
+        lines: shown.lines.iter().map(|line| ChatMessageView::new(pages, visit, &known, line)).collect(),
         growing: if before.is_none() { growing(pages, agent) } else { Vec::new() },
         older: older.map(|place| to(format!("/talk/{agent}?before={place}"))),
         latest: before.map(|_| to(format!("/talk/{agent}"))),
-        next: pages.device.new_words()?.to_string(),
+        next: pages.device.new_message_id()?.to_string(),
         name: known.name,
         agent: agent.to_string(),
         words: words.unwrap_or_default(),
@@ -125,38 +125,38 @@ async fn page(
     })
 }
 
-fn growing(pages: &Pages, agent: &AgentId) -> Vec<Growing> {
+fn growing(pages: &Pages, agent: &AgentId) -> Vec<StreamedReply> {
     pages.device.live().1.into_iter().filter(|growing| growing.agent == *agent).collect()
 }
 
-fn unknown(visit: &Visit) -> Response {
+fn unknown(visit: &SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
 #[derive(Serialize)]
-struct Told {
-    lines: Vec<LineView>,
+struct MessagesResponse {
+    lines: Vec<ChatMessageView>,
     /// Position before which older messages exist.
     older: Option<String>,
-    growing: Vec<Growing>,
+    growing: Vec<StreamedReply>,
 }
 
 /// `GET /talk/:agent/lines?before=…`
 pub(super) async fn lines(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
-    visit: Visit,
+    Query(wanted): Query<TalkQuery>,
+    visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return StatusCode::NOT_FOUND.into_response() };
     let told = || {
         let known = pages.device.agents()?.into_iter().find(|known| known.agent == agent);
-        let known = known.unwrap_or_else(|| Known::new(agent.clone(), pages.device.now()));
-        let shown = pages.device.lines(&agent, wanted.before(), PAGE)?;
+        let known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), pages.device.now()));
+        let shown = pages.device.messages(&agent, wanted.before(), PAGE)?;
         let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
-        Ok::<_, DeviceError>(Told {
+        Ok::<_, DeviceError>(MessagesResponse {
             older: older.map(|place| place.to_string()),
-            lines: shown.lines.iter().map(|line| LineView::new(&pages, &visit, &known, line)).collect(),
+            lines: shown.lines.iter().map(|line| ChatMessageView::new(&pages, &visit, &known, line)).collect(),
             growing: growing(&pages, &agent),
         })
     };
@@ -181,10 +181,14 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: sends a message; a repeated client message id sends it once.
-pub(super) async fn say(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
+pub(super) async fn say(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    PageForm { visit, sent }: PageForm,
+) -> Response {
     let Some((agent, client_id)) = about(&id, &sent) else { return unknown(&visit) };
     let words = field(&sent, "text").unwrap_or_default();
-    let said = pages.device.say(&agent, &client_id, words).and_then(|()| pages.device.new_words());
+    let said = pages.device.send_message(&agent, &client_id, words).and_then(|()| pages.device.new_message_id());
     let script = is_script(&visit.headers);
     match said {
         Ok(next) if script => Json(json!({"next": next})).into_response(),
@@ -203,7 +207,7 @@ pub(super) async fn say(State(pages): State<Pages>, Path(id): Path<String>, Form
 }
 
 /// Explains why a message was refused; `None` if the message was not the cause.
-fn why_not(visit: &Visit, error: &DeviceError) -> Option<String> {
+fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
     let text = &visit.text.talk;
     Some(match error.code {
         Code::BadRequest => text.empty.clone(),
@@ -219,18 +223,18 @@ fn beginning(words: &str) -> String {
 }
 
 /// `POST /talk/:agent/again`: retries a failed message.
-pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
-    with_failed(&id, form, |agent, client_id| pages.device.say_again(agent, client_id))
+pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    with_failed(&id, form, |agent, client_id| pages.device.retry_message(agent, client_id))
 }
 
 /// `POST /talk/:agent/drop`: deletes a failed message.
-pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
-    with_failed(&id, form, |agent, client_id| pages.device.drop_words(agent, client_id))
+pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    with_failed(&id, form, |agent, client_id| pages.device.drop_message(agent, client_id))
 }
 
 fn with_failed(
     id: &str,
-    Form { visit, sent }: Form,
+    PageForm { visit, sent }: PageForm,
     act: impl Fn(&AgentId, &ClientMessageId) -> Result<(), DeviceError>,
 ) -> Response {
     let Some((agent, client_id)) = about(id, &sent) else { return unknown(&visit) };

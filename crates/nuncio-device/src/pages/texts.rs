@@ -67,7 +67,7 @@ texts! {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StakeTexts {
+pub(super) struct SensitivityTexts {
     low: String,
     medium: String,
     high: String,
@@ -79,7 +79,7 @@ pub(super) struct StakeTexts {
     high_asks: String,
 }
 
-impl StakeTexts {
+impl SensitivityTexts {
     pub(super) fn of(&self, sensitivity: Sensitivity) -> &str {
         match sensitivity {
             Sensitivity::Low => &self.low,
@@ -113,7 +113,7 @@ pub(super) struct Texts {
     pub(super) door: DoorTexts,
     pub(super) home: HomeTexts,
     pub(super) verified: VerifiedTexts,
-    pub(super) stake: StakeTexts,
+    pub(super) stake: SensitivityTexts,
     pub(super) term: TermTexts,
     pub(super) agents: AgentsTexts,
     pub(super) agent: AgentTexts,

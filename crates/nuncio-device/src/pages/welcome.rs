@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::below_path;
-use super::door::{self, Door, Doorway};
-use super::frame::{Form, Frame, Visit};
+use super::frame::{Frame, PageForm, SignedInRequest};
+use super::page_access::{self, HasPageAccess, PageAccess};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
@@ -35,18 +35,18 @@ const DEVICES: &str = "/devices";
 const LAST: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
-struct Hall {
+struct EnrolmentState {
     config: DeviceConfig,
-    door: Arc<Door>,
+    door: Arc<PageAccess>,
     /// Set once the device exists.
     came: Arc<Mutex<Option<Device>>>,
     /// Lock: one enrolment or restore at a time.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    enrolling: Arc<tokio::sync::Mutex<()>>,
     done: CancellationToken,
 }
 
-impl Doorway for Hall {
-    fn door(&self) -> &Door {
+impl HasPageAccess for EnrolmentState {
+    fn door(&self) -> &PageAccess {
         &self.door
     }
 
@@ -60,13 +60,13 @@ impl Doorway for Hall {
 }
 
 /// Serves the enrolment page until the machine is a device, or until `stop`, which gives `None`. Sessions stay valid:
-/// serve the device's own pages with the same `Door` and address.
+/// serve the device's own pages with the same `PageAccess` and address.
 ///
 /// # Errors
 /// The address is not a loopback address, or listening fails.
 pub async fn welcome(
     config: DeviceConfig,
-    door: Arc<Door>,
+    door: Arc<PageAccess>,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<Option<Device>> {
@@ -75,13 +75,13 @@ pub async fn welcome(
         return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
     }
     let (came, done) = (Arc::default(), stop.child_token());
-    let hall = Hall { config, door, came: Arc::clone(&came), turn: Arc::default(), done: done.clone() };
+    let hall = EnrolmentState { config, door, came: Arc::clone(&came), enrolling: Arc::default(), done: done.clone() };
     let inside = Router::new()
         .route("/", get(show))
         .route("/join", get(elsewhere).post(join))
         .route("/restore", get(elsewhere).post(restore))
         .fallback(elsewhere)
-        .layer(middleware::from_fn_with_state(hall.clone(), door::inside::<Hall>));
+        .layer(middleware::from_fn_with_state(hall.clone(), page_access::inside::<EnrolmentState>));
     let served =
         axum::serve(listener, below_path(hall, inside, at)).with_graceful_shutdown(done.clone().cancelled_owned());
     let enough = async {
@@ -100,12 +100,12 @@ pub async fn welcome(
 #[template(path = "welcome.html")]
 struct WelcomePage {
     frame: Frame,
-    filled: Filled,
+    filled: FormValues,
     wrong: Option<String>,
 }
 
 #[derive(Default)]
-struct Filled {
+struct FormValues {
     address: String,
     code: String,
     fingerprint: String,
@@ -113,7 +113,7 @@ struct Filled {
     file: String,
 }
 
-impl Filled {
+impl FormValues {
     /// Submitted values, to fill the form again; never the passphrase.
     fn again(sent: &Fields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
@@ -127,17 +127,17 @@ impl Filled {
     }
 }
 
-async fn show(visit: Visit) -> Response {
-    page(&visit, Filled::default(), None)
+async fn show(visit: SignedInRequest) -> Response {
+    page(&visit, FormValues::default(), None)
 }
 
 /// Redirects other pages, which exist only after enrolment, to this page; during the switch to the device's pages, to
 /// the devices page.
-async fn elsewhere(State(hall): State<Hall>, visit: Visit) -> Response {
+async fn elsewhere(State(hall): State<EnrolmentState>, visit: SignedInRequest) -> Response {
     see(&visit.to(if hall.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
-fn page(visit: &Visit, mut filled: Filled, wrong: Option<(StatusCode, String)>) -> Response {
+fn page(visit: &SignedInRequest, mut filled: FormValues, wrong: Option<(StatusCode, String)>) -> Response {
     if filled.name.trim().is_empty() {
         filled.name.clone_from(&visit.text.welcome.name_usual);
     }
@@ -146,12 +146,12 @@ fn page(visit: &Visit, mut filled: Filled, wrong: Option<(StatusCode, String)>) 
 }
 
 /// `POST /join`
-async fn join(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response {
+async fn join(State(hall): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
-        Err(wrong) => return page(&visit, Filled::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong))),
+        Err(wrong) => return page(&visit, FormValues::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong))),
     };
-    let _turn = hall.turn.lock().await;
+    let _lock = hall.enrolling.lock().await;
     let name = field(&sent, "name").map(plain).unwrap_or_default();
     let name = if name.trim().is_empty() { visit.text.welcome.name_usual.clone() } else { name };
     let device = Device::enrol(hall.config.clone(), &invitation, name.trim()).await;
@@ -161,11 +161,11 @@ async fn join(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response 
         // The device exists anyway and publishes its keys when it runs.
         tracing::warn!(%error, "cannot publish the keys of the new device yet; it tries again when it runs");
     }
-    hall.became(&visit, &sent, device)
+    hall.finish(&visit, &sent, device)
 }
 
 /// Parses the fields of an invite.
-fn invitation(visit: &Visit, sent: &Fields) -> Result<Invitation, String> {
+fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
     let url = Url::parse(value("address")).ok().filter(|url| url.has_host() && reaches_safely(url));
@@ -182,21 +182,21 @@ fn invitation(visit: &Visit, sent: &Fields) -> Result<Invitation, String> {
 }
 
 /// `POST /restore`
-async fn restore(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response {
+async fn restore(State(hall): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
         let wrong = visit.text.welcome.wrong_file.clone();
-        return page(&visit, Filled::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        return page(&visit, FormValues::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
     };
-    let _turn = hall.turn.lock().await;
+    let _lock = hall.enrolling.lock().await;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     let device = Device::restore(hall.config.clone(), &file, passphrase).await;
-    hall.became(&visit, &sent, device)
+    hall.finish(&visit, &sent, device)
 }
 
-impl Hall {
+impl EnrolmentState {
     /// Redirects to the device's own pages, or shows the error.
-    fn became(&self, visit: &Visit, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
+    fn finish(&self, visit: &SignedInRequest, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
         match device {
             Ok(device) => {
                 *self.came.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
@@ -206,7 +206,7 @@ impl Hall {
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
                 tracing::warn!(code = %error.code, %error, "cannot enrol or restore the device");
-                return page(visit, Filled::again(sent), Some((StatusCode::CONFLICT, visit.text.trouble(&error))));
+                return page(visit, FormValues::again(sent), Some((StatusCode::CONFLICT, visit.text.trouble(&error))));
             }
         }
         see(&visit.to(DEVICES))

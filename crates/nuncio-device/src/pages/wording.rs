@@ -6,14 +6,14 @@ use nuncio_pages::Language;
 
 use super::Pages;
 use super::texts::Texts;
-use crate::prompt::Verified;
-use crate::standing::Known;
-use crate::words::ScopeWords;
+use crate::known_agents::KnownAgent;
+use crate::localized_text::ScopeTexts;
+use crate::prompt::AgentVerification;
 
-pub(super) fn verified(text: &Texts, how: &Verified) -> String {
+pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
     match how {
-        Verified::FirstContact => text.verified.first_contact.clone(),
-        Verified::Did { did } => text.verified.did.replace("{did}", did),
+        AgentVerification::FirstContact => text.verified.first_contact.clone(),
+        AgentVerification::Did { did } => text.verified.did.replace("{did}", did),
     }
 }
 
@@ -41,12 +41,12 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
 }
 
 /// Label of a scope as the agent's manifest declares it.
-pub(super) fn label(pages: &Pages, known: &Known, scope: &ScopeId, language: Language) -> String {
+pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
     let manifest = known.manifest(pages.device.presets());
     let declared =
         manifest.as_ref().and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == *scope));
-    let words = declared.map(|declared| ScopeWords::of(pages.device.presets(), declared));
-    let label = words.as_ref().and_then(|words| words.label.say(language.tag()));
+    let words = declared.map(|declared| ScopeTexts::of(pages.device.presets(), declared));
+    let label = words.as_ref().and_then(|words| words.label.in_language(language.tag()));
     label.unwrap_or(scope.as_str()).to_owned()
 }
 

@@ -30,18 +30,18 @@ async fn first_matching_rule_decides_and_no_match_denies() {
     use Sensitivity::{High, Medium};
     let file = PolicyFile::parse(FILE).unwrap();
     let rows = [
-        (("agt_1", "filesystem:read", Medium), Said::Yes),
-        (("agt_bad", "filesystem:read", Medium), Said::No),
+        (("agt_1", "filesystem:read", Medium), PromptAnswer::Yes),
+        (("agt_bad", "filesystem:read", Medium), PromptAnswer::No),
         // Without `at_most` a rule does not allow high sensitivity.
-        (("agt_1", "filesystem:read", High), Said::No),
-        (("agt_guide", "location:read", High), Said::Yes),
-        (("agt_1", "location:read", High), Said::No),
-        (("agt_1", "clipboard:read", Medium), Said::No),
+        (("agt_1", "filesystem:read", High), PromptAnswer::No),
+        (("agt_guide", "location:read", High), PromptAnswer::Yes),
+        (("agt_1", "location:read", High), PromptAnswer::No),
+        (("agt_1", "clipboard:read", Medium), PromptAnswer::No),
     ];
     for ((agent, scope, sensitivity), said) in rows {
         assert_eq!(file.ask(&question(agent, scope, sensitivity)).await, said, "{agent} {scope}");
     }
-    assert_eq!(PolicyFile::default().ask(&question("agt_1", "filesystem:read", Medium)).await, Said::No);
+    assert_eq!(PolicyFile::default().ask(&question("agt_1", "filesystem:read", Medium)).await, PromptAnswer::No);
 }
 
 #[test]

@@ -7,14 +7,14 @@ use nuncio_core::ids::{AgentId, ClientMessageId};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use super::{MAX_TEXT, words};
+use super::{MAX_TEXT, sanitise};
 
 /// Limit of concurrent streams, of all agents.
 const MOST: usize = 32;
 
 /// A streamed reply so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Growing {
+pub struct StreamedReply {
     pub agent: AgentId,
     pub stream: ClientMessageId,
     pub text: String,
@@ -23,16 +23,16 @@ pub struct Growing {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LiveNews {
+pub struct ReplyEvent {
     pub agent: AgentId,
     pub stream: ClientMessageId,
     #[serde(flatten)]
-    pub what: Live,
+    pub what: ReplyProgress,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Live {
+pub enum ReplyProgress {
     Begun,
     Piece {
         /// Numbered from zero.
@@ -46,22 +46,22 @@ pub enum Live {
 }
 
 /// Streams in progress and their subscribers.
-pub(crate) struct Writing {
-    growing: Mutex<Vec<Growing>>,
-    told: broadcast::Sender<LiveNews>,
+pub(crate) struct ReplyStreams {
+    growing: Mutex<Vec<StreamedReply>>,
+    told: broadcast::Sender<ReplyEvent>,
 }
 
-impl Writing {
+impl ReplyStreams {
     pub(crate) fn new() -> Self {
         Self { growing: Mutex::default(), told: broadcast::Sender::new(1024) }
     }
 
-    fn growing(&self) -> MutexGuard<'_, Vec<Growing>> {
+    fn growing(&self) -> MutexGuard<'_, Vec<StreamedReply>> {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Subscribes, and returns the current texts.
-    pub(crate) fn listen(&self) -> (broadcast::Receiver<LiveNews>, Vec<Growing>) {
+    pub(crate) fn listen(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
         let growing = self.growing();
         (self.told.subscribe(), growing.clone())
     }
@@ -70,27 +70,27 @@ impl Writing {
         let mut growing = self.growing();
         if growing.len() >= MOST {
             let gone = growing.remove(0);
-            self.tell(gone.agent, gone.stream, Live::Aborted);
+            self.tell(gone.agent, gone.stream, ReplyProgress::Aborted);
         }
-        growing.push(Growing { agent: agent.clone(), stream: stream.clone(), text: String::new(), pieces: 0 });
-        self.tell(agent, stream, Live::Begun);
+        growing.push(StreamedReply { agent: agent.clone(), stream: stream.clone(), text: String::new(), pieces: 0 });
+        self.tell(agent, stream, ReplyProgress::Begun);
     }
 
     /// Appends a piece. Ignored for unknown streams and beyond the size of a message.
     pub(crate) fn add(&self, agent: &AgentId, stream: &ClientMessageId, more: &str) {
         let mut growing = self.growing();
         let Some(one) = growing.iter_mut().find(|one| one.agent == *agent && one.stream == *stream) else { return };
-        let (text, _) = words(more);
+        let (text, _) = sanitise(more);
         if one.text.len() + text.len() > MAX_TEXT {
             return;
         }
         one.text.push_str(&text);
         let piece = one.pieces;
         one.pieces += 1;
-        self.tell(agent.clone(), stream.clone(), Live::Piece { piece, text });
+        self.tell(agent.clone(), stream.clone(), ReplyProgress::Piece { piece, text });
     }
 
-    pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: Live) {
+    pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: ReplyProgress) {
         let mut growing = self.growing();
         let before = growing.len();
         growing.retain(|one| one.agent != *agent || one.stream != *stream);
@@ -99,15 +99,15 @@ impl Writing {
         }
     }
 
-    fn tell(&self, agent: AgentId, stream: ClientMessageId, what: Live) {
+    fn tell(&self, agent: AgentId, stream: ClientMessageId, what: ReplyProgress) {
         // Without subscribers the event is dropped.
-        let _ = self.told.send(LiveNews { agent, stream, what });
+        let _ = self.told.send(ReplyEvent { agent, stream, what });
     }
 }
 
-impl fmt::Debug for Writing {
+impl fmt::Debug for ReplyStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Writing({} answers)", self.growing().len())
+        write!(f, "ReplyStreams({} answers)", self.growing().len())
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn late_subscriber_gets_text_so_far_and_following_pieces() {
         let (agent, stream) = (AgentId::parse("agt_1").unwrap(), ClientMessageId::parse("s_1").unwrap());
-        let writing = Writing::new();
+        let writing = ReplyStreams::new();
         writing.add(&agent, &stream, "nobody began this");
         writing.begin(agent.clone(), stream.clone());
         writing.add(&agent, &stream, "One.\r\n");
@@ -126,20 +126,20 @@ mod tests {
         assert_eq!((growing[0].text.as_str(), growing[0].pieces), ("One.\n", 1));
         writing.add(&agent, &stream, "Two\u{202e}");
         writing.add(&agent, &stream, &"x".repeat(MAX_TEXT));
-        writing.end(&agent, &stream, Live::Done);
-        writing.end(&agent, &stream, Live::Aborted);
+        writing.end(&agent, &stream, ReplyProgress::Done);
+        writing.end(&agent, &stream, ReplyProgress::Aborted);
         let mut whats = Vec::new();
         while let Ok(news) = heard.try_recv() {
             whats.push(news.what);
         }
-        assert_eq!(whats, [Live::Piece { piece: 1, text: "Two ".to_owned() }, Live::Done]);
+        assert_eq!(whats, [ReplyProgress::Piece { piece: 1, text: "Two ".to_owned() }, ReplyProgress::Done]);
         assert!(writing.listen().1.is_empty());
     }
 
     #[test]
     fn oldest_stream_is_aborted_at_the_limit() {
         let agent = AgentId::parse("agt_1").unwrap();
-        let writing = Writing::new();
+        let writing = ReplyStreams::new();
         for number in 0..=MOST {
             writing.begin(agent.clone(), ClientMessageId::parse(&format!("s_{number}")).unwrap());
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::Sent;
+use nuncio_a2h::peer::SentConfirmation;
 use nuncio_core::Code;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
@@ -11,11 +11,11 @@ use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
 use nuncio_engine::ports::entropy::timed_name;
 use serde_json::json;
 
-use super::kept::{self, Kept, Thread, Unsent};
-use super::{Lines, MAX_TEXT, MAX_UNSENT, Place, Said, State, words};
+use super::chat_store::{self, ChatRecord, ChatSummary, UnsentMessage};
+use super::{ChatContent, ChatPage, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition, sanitise};
 use crate::device::Device;
+use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::news::News;
 use crate::records::Records;
 
 /// How long sending is retried before a message counts as failed.
@@ -26,12 +26,17 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Device {
     /// The last `limit` messages with an agent, before a position or up to now, oldest first, followed by unsent ones.
-    pub fn lines(&self, agent: &AgentId, before: Option<Place>, limit: usize) -> Result<Lines, DeviceError> {
-        Ok(kept::read(self.records(), agent, before, limit)?)
+    pub fn messages(
+        &self,
+        agent: &AgentId,
+        before: Option<MessagePosition>,
+        limit: usize,
+    ) -> Result<ChatPage, DeviceError> {
+        Ok(chat_store::read(self.records(), agent, before, limit)?)
     }
 
     /// Creates the client message id of the next message.
-    pub fn new_words(&self) -> Result<ClientMessageId, DeviceError> {
+    pub fn new_message_id(&self) -> Result<ClientMessageId, DeviceError> {
         let name = timed_name(self.entropy(), "m_", self.now());
         ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
@@ -40,8 +45,8 @@ impl Device {
     ///
     /// # Errors
     /// The text is empty or too long, or too many messages are unsent.
-    pub fn say(&self, agent: &AgentId, client_id: &ClientMessageId, text: &str) -> Result<(), DeviceError> {
-        let (text, cut) = words(text.trim_end());
+    pub fn send_message(&self, agent: &AgentId, client_id: &ClientMessageId, text: &str) -> Result<(), DeviceError> {
+        let (text, cut) = sanitise(text.trim_end());
         if cut {
             let message = format!("a message has at most {} KB: say it in parts", MAX_TEXT / 1024);
             return Err(DeviceError::new(Code::BodyTooLarge, message));
@@ -50,68 +55,70 @@ impl Device {
             return Err(DeviceError::new(Code::BadRequest, "there is nothing in the message"));
         }
         {
-            let _turn = self.turn();
+            let _lock = self.state_lock();
             let records = self.records();
-            let waiting = kept::unsent(records, agent)?;
-            if kept::was_said(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
+            let waiting = chat_store::unsent(records, agent)?;
+            if chat_store::was_said(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
                 return Ok(());
             }
             if waiting.len() >= MAX_UNSENT {
                 let message = format!("{MAX_UNSENT} messages wait already: send them again or drop them first");
                 return Err(DeviceError::new(Code::LimitReached, message));
             }
-            let mut thread = Thread::load(records, agent)?;
+            let mut thread = ChatSummary::load(records, agent)?;
             thread.begun = true;
-            let unsent = Unsent { text, at: self.now(), state: State::Sending };
-            let name = kept::unsent_name(agent, client_id);
+            let unsent = UnsentMessage { text, at: self.now(), state: DeliveryState::Sending };
+            let name = chat_store::unsent_name(agent, client_id);
             records.save(vec![Records::put(&name, &unsent), thread.put(agent)])?;
         }
-        self.tell(News::Talk { agent: agent.clone() });
-        self.send_words(agent.clone(), client_id.clone());
+        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.spawn_delivery(agent.clone(), client_id.clone());
         Ok(())
     }
 
     /// Retries a failed message.
-    pub fn say_again(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
-        let failed = |state: &State| matches!(state, State::Failed { .. });
-        if self.move_unsent(agent, client_id, failed, State::Sending)? {
-            self.send_words(agent.clone(), client_id.clone());
+    pub fn retry_message(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
+        let failed = |state: &DeliveryState| matches!(state, DeliveryState::Failed { .. });
+        if self.set_delivery_state(agent, client_id, failed, DeliveryState::Sending)? {
+            self.spawn_delivery(agent.clone(), client_id.clone());
         }
         Ok(())
     }
 
     /// Deletes a failed message.
-    pub fn drop_words(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
+    pub fn drop_message(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         {
-            let _turn = self.turn();
-            let name = kept::unsent_name(agent, client_id);
-            match self.records().get::<Unsent>(&name)? {
-                Some(Unsent { state: State::Failed { .. }, .. }) => self.records().save(vec![Records::gone(&name)])?,
+            let _lock = self.state_lock();
+            let name = chat_store::unsent_name(agent, client_id);
+            match self.records().get::<UnsentMessage>(&name)? {
+                Some(UnsentMessage { state: DeliveryState::Failed { .. }, .. }) => {
+                    self.records().save(vec![Records::gone(&name)])?
+                }
                 _ => return Ok(()),
             }
         }
-        self.tell(News::Talk { agent: agent.clone() });
+        self.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
     /// Resumes sending the messages that were queued when the previous process stopped.
-    pub(crate) fn resume_talk(&self) -> Result<(), DeviceError> {
-        for (agent, client_id) in kept::all_unsent(self.records())? {
-            let unsent = self.records().get::<Unsent>(&kept::unsent_name(&agent, &client_id))?;
-            if unsent.is_some_and(|unsent| unsent.state == State::Sending) {
-                self.send_words(agent, client_id);
+    pub(crate) fn resume_sending(&self) -> Result<(), DeviceError> {
+        for (agent, client_id) in chat_store::all_unsent(self.records())? {
+            let unsent = self.records().get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
+            if unsent.is_some_and(|unsent| unsent.state == DeliveryState::Sending) {
+                self.spawn_delivery(agent, client_id);
             }
         }
         Ok(())
     }
 
-    fn send_words(&self, agent: AgentId, client_id: ClientMessageId) {
+    fn spawn_delivery(&self, agent: AgentId, client_id: ClientMessageId) {
         let device = self.clone();
         tokio::spawn(async move {
             if let Err(error) = device.deliver(&agent, &client_id).await {
                 tracing::warn!(%agent, %error, "cannot send a message");
-                let state = State::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
-                if let Err(error) = device.move_unsent(&agent, &client_id, |_| true, state) {
+                let state = DeliveryState::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
+                if let Err(error) = device.set_delivery_state(&agent, &client_id, |_| true, state) {
                     tracing::error!(%agent, %error, "cannot record that sending a message failed");
                 }
             }
@@ -120,8 +127,8 @@ impl Device {
 
     /// Sends until the relay accepts; retries what may succeed later.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
-        let name = kept::unsent_name(agent, client_id);
-        let Some(Unsent { text, at, .. }) = self.records().get(&name)? else { return Ok(()) };
+        let name = chat_store::unsent_name(agent, client_id);
+        let Some(UnsentMessage { text, at, .. }) = self.records().get(&name)? else { return Ok(()) };
         let other = Recipient::Agent(agent.clone());
         let mut pause = Duration::from_secs(1);
         loop {
@@ -133,11 +140,13 @@ impl Device {
             };
             match sent.await {
                 Ok((conversation, Some(seq))) => {
-                    return self.was_sent(agent, &conversation, seq, client_id, self.now());
+                    return self.record_sent(agent, &conversation, seq, client_id, self.now());
                 }
                 // An earlier attempt was accepted; the relay reports its number in an event.
                 Ok((_, None)) => return Ok(()),
-                Err(error) if !error.may_pass() || self.now() >= at.after(SEND_RETRY_TIME) => return Err(error.into()),
+                Err(error) if !error.is_retryable() || self.now() >= at.after(SEND_RETRY_TIME) => {
+                    return Err(error.into());
+                }
                 Err(error) => tracing::info!(%agent, %error, "cannot send a message; retrying in {pause:?}"),
             }
             self.pause(pause).await;
@@ -146,15 +155,15 @@ impl Device {
     }
 
     /// Handles the relay's event that a message of this device was accepted.
-    pub(crate) async fn heard_sent(&self, sent: Sent) {
+    pub(crate) async fn confirm_sent(&self, sent: SentConfirmation) {
         let Some(agent) = self.agent_of(&sent.conversation).await else { return };
-        let done = self.was_sent(&agent, &sent.conversation, sent.seq, &sent.client_id, sent.at);
+        let done = self.record_sent(&agent, &sent.conversation, sent.seq, &sent.client_id, sent.at);
         if let Err(error) = done {
             tracing::error!(%agent, %error, "cannot record that a message was sent");
         }
     }
 
-    fn was_sent(
+    fn record_sent(
         &self,
         agent: &AgentId,
         conversation: &ConversationId,
@@ -163,52 +172,52 @@ impl Device {
         at: nuncio_core::time::Timestamp,
     ) -> Result<(), DeviceError> {
         {
-            let _turn = self.turn();
+            let _lock = self.state_lock();
             let records = self.records();
-            let name = kept::unsent_name(agent, client_id);
+            let name = chat_store::unsent_name(agent, client_id);
             // Both the response and the event report it; the second one finds nothing to do.
-            let Some(unsent) = records.get::<Unsent>(&name)? else { return Ok(()) };
-            let mut thread = Thread::load(records, agent)?;
+            let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
+            let mut thread = ChatSummary::load(records, agent)?;
             let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
-            let line = Kept {
+            let line = ChatRecord {
                 mine: true,
                 client_id: Some(client_id.clone()),
                 device: Some(self.identity().device.clone()),
-                said: Said::Text { text: unsent.text, cut: false },
+                said: ChatContent::Text { text: unsent.text, cut: false },
                 at,
                 mode: None,
                 new_keys: false,
             };
-            let mut changes = kept::put(records, agent, thread, place, &line)?;
+            let mut changes = chat_store::put(records, agent, thread, place, &line)?;
             changes.push(Records::gone(&name));
             records.save(changes)?;
         }
-        self.tell(News::Talk { agent: agent.clone() });
+        self.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
     /// Sets the delivery state. Returns false if the message was not in an expected state.
-    fn move_unsent(
+    fn set_delivery_state(
         &self,
         agent: &AgentId,
         client_id: &ClientMessageId,
-        expected: impl Fn(&State) -> bool,
-        state: State,
+        expected: impl Fn(&DeliveryState) -> bool,
+        state: DeliveryState,
     ) -> Result<bool, DeviceError> {
         {
-            let _turn = self.turn();
-            let name = kept::unsent_name(agent, client_id);
-            let Some(mut unsent) = self.records().get::<Unsent>(&name)? else { return Ok(false) };
+            let _lock = self.state_lock();
+            let name = chat_store::unsent_name(agent, client_id);
+            let Some(mut unsent) = self.records().get::<UnsentMessage>(&name)? else { return Ok(false) };
             if !expected(&unsent.state) {
                 return Ok(false);
             }
-            if state == State::Sending {
+            if state == DeliveryState::Sending {
                 unsent.at = self.now();
             }
             unsent.state = state;
             self.records().set(&name, &unsent)?;
         }
-        self.tell(News::Talk { agent: agent.clone() });
+        self.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(true)
     }
 }

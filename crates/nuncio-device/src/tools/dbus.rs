@@ -135,7 +135,7 @@ impl Bus {
     }
 
     /// Waits for a signal of an object.
-    pub(crate) async fn hear(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
+    pub(crate) async fn wait_signal(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
         loop {
             let message = match self.signals.pop_front() {
                 Some(kept) => kept,

@@ -53,7 +53,7 @@ impl Folders {
         self.0.iter().filter_map(said).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
     }
 
-    fn read(&self, path: &str) -> Result<Found, ToolFailure> {
+    fn read(&self, path: &str) -> Result<PathContent, ToolFailure> {
         for (folder, inner) in self.places(Path::new(path)) {
             if let Some((file, kind)) = opened(folder, &inner) {
                 return match kind {
@@ -68,7 +68,7 @@ impl Folders {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum PathContent {
     File(Vec<u8>),
     Folder { names: Vec<String>, more: bool },
 }
@@ -94,7 +94,7 @@ fn unreadable(why: &dyn std::fmt::Display) -> ToolFailure {
     ToolFailure::Failed(format!("it cannot be read: {why}"))
 }
 
-fn bytes(file: OwnedFd) -> Result<Found, ToolFailure> {
+fn bytes(file: OwnedFd) -> Result<PathContent, ToolFailure> {
     let size = fstat(&file).map_err(|why| unreadable(&why))?.st_size;
     let mut bytes = Vec::new();
     std::fs::File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|why| unreadable(&why))?;
@@ -102,11 +102,11 @@ fn bytes(file: OwnedFd) -> Result<Found, ToolFailure> {
         let size = usize::try_from(size).unwrap_or(usize::MAX).max(bytes.len());
         return Err(ToolFailure::Failed(format!("it has {size} bytes; at most {MAX_BYTES} are given away")));
     }
-    Ok(Found::File(bytes))
+    Ok(PathContent::File(bytes))
 }
 
 /// Sorted names in a folder; names of folders end with `/`.
-fn names(folder: OwnedFd) -> Result<Found, ToolFailure> {
+fn names(folder: OwnedFd) -> Result<PathContent, ToolFailure> {
     let mut names = Vec::new();
     for entry in Dir::new(folder).map_err(|why| unreadable(&why))?.take(MAX_LOOKED + 1) {
         let entry = entry.map_err(|why| unreadable(&why))?;
@@ -127,7 +127,7 @@ fn names(folder: OwnedFd) -> Result<Found, ToolFailure> {
     });
     let fit = fit.count();
     names.truncate(fit);
-    Ok(Found::Folder { names, more: fit < count })
+    Ok(PathContent::Folder { names, more: fit < count })
 }
 
 #[async_trait]
@@ -138,8 +138,8 @@ impl LocalTool for Folders {
         let folders = self.clone();
         let read = tokio::task::spawn_blocking(move || folders.read(&path)).await;
         Ok(match read.map_err(|_| ToolFailure::Failed("reading was given up".to_owned()))?? {
-            Found::Folder { names, more } => json!({"entries": names, "more": more}),
-            Found::File(bytes) => match String::from_utf8(bytes) {
+            PathContent::Folder { names, more } => json!({"entries": names, "more": more}),
+            PathContent::File(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => json!({"content": text}),
                 Err(other) => json!({"content_base64": base64(other.as_bytes())}),
             },

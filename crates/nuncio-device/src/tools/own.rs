@@ -8,7 +8,7 @@ use nuncio_core::schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ProgramTool, Reach};
+use super::{ConfinementRules, ProgramTool};
 
 /// Limit of `timeout_ms`.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -23,7 +23,7 @@ pub struct OwnTool {
 
 /// Locations for the files of own tools.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct ToolsFolder {
     /// Folder of the files, and working directory of the programs.
     pub folder: PathBuf,
     /// Data directory of the device with its keys, which no tool may access.
@@ -34,7 +34,7 @@ pub struct Shelf {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ToolFile {
     name: ToolName,
     scope: ScopeId,
     command: Vec<String>,
@@ -49,13 +49,13 @@ struct Written {
     network: bool,
 }
 
-impl Shelf {
+impl ToolsFolder {
     /// Parses the file of one tool.
     ///
     /// # Errors
     /// The message names the key and what to do.
     pub fn read(&self, text: &str) -> Result<OwnTool, String> {
-        let written: Written = toml::from_str(text).map_err(|why| why.to_string())?;
+        let written: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
         if written.command.first().is_none_or(String::is_empty) {
             return Err("`command` names no program: write the program and its arguments".to_owned());
         }
@@ -65,11 +65,11 @@ impl Shelf {
         if time.is_some_and(|time| time.is_zero() || time > LONGEST) {
             return Err(format!("`timeout_ms` is a number from 1 to {}", LONGEST.as_millis()));
         }
-        let reach = Reach {
+        let reach = ConfinementRules {
             read: self.paths("read", &written.read)?,
             write: self.paths("write", &written.write)?,
             network: written.network,
-            ..Reach::default()
+            ..ConfinementRules::default()
         };
         let program = ProgramTool { command: written.command, folder: self.folder.clone(), input, time, reach };
         Ok(OwnTool { name: written.name, scope: written.scope, description: written.description, program })
@@ -116,17 +116,17 @@ mod tests {
         fs::create_dir_all(place.join("notes")).unwrap();
         fs::write(home.join("keys.db"), "keys").unwrap();
         std::os::unix::fs::symlink(&home, place.join("notes/home")).unwrap();
-        let shelf = Shelf { folder: home.join("tools"), home: home.clone(), user: Some(place.clone()) };
+        let shelf = ToolsFolder { folder: home.join("tools"), home: home.clone(), user: Some(place.clone()) };
         let head = "name = \"search\"\nscope = \"notes:read\"\ncommand = [\"sh\"]\n";
 
         let least = shelf.read(head).unwrap();
         assert_eq!((least.name.as_str(), least.scope.as_str()), ("search", "notes:read"));
-        assert_eq!((least.program.reach, least.program.time), (Reach::default(), None));
+        assert_eq!((least.program.reach, least.program.time), (ConfinementRules::default(), None));
         let most = "description = \"Searches\"\ntimeout_ms = 1500\nread = [\"~/notes\", \"data\"]\nnetwork = true\n\
                     [input]\ntype = \"object\"\nrequired = [\"for\"]\n";
         let most = shelf.read(&format!("{head}{most}")).unwrap();
         let read = vec![place.join("notes"), home.join("tools/data")];
-        assert_eq!(most.program.reach, Reach { read, network: true, ..Reach::default() });
+        assert_eq!(most.program.reach, ConfinementRules { read, network: true, ..ConfinementRules::default() });
         assert_eq!(most.program.time, Some(Duration::from_millis(1500)));
         assert!(most.program.input.unwrap().check(&serde_json::json!({})).is_err());
 
@@ -157,7 +157,7 @@ mod tests {
             let why = shelf.read(&text).unwrap_err();
             assert!(why.contains(said), "{text}: {why}");
         }
-        let nobody = Shelf { user: None, ..shelf };
+        let nobody = ToolsFolder { user: None, ..shelf };
         assert!(nobody.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("whole path"));
     }
 }

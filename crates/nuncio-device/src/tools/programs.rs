@@ -9,13 +9,13 @@ use std::sync::Once;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_confine::{Running, confinement};
+use nuncio_confine::{RunningProgram, confinement};
 use nuncio_core::schema::Schema;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use super::{LocalTool, Reach, ToolFailure};
+use super::{ConfinementRules, LocalTool, ToolFailure};
 
 /// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
@@ -35,7 +35,7 @@ pub(super) struct Program<'a> {
     pub(super) folder: &'a Path,
     pub(super) environment: &'a BTreeMap<String, OsString>,
     /// Confinement; `None` for programs of the system, which run unconfined.
-    pub(super) reach: Option<Reach>,
+    pub(super) reach: Option<ConfinementRules>,
 }
 
 impl Program<'_> {
@@ -54,7 +54,7 @@ impl Program<'_> {
                 }
                 nuncio_confine::spawn(command, reach).await
             }
-            None => Running::start(&mut command),
+            None => RunningProgram::start(&mut command),
         };
         let mut running = started.map_err(|why| failed(&why))?;
         let (stdin, stdout, _) = running.pipes();
@@ -102,7 +102,7 @@ pub struct ProgramTool {
     pub input: Option<Schema>,
     /// Limit of the run time; the call's own limit also applies.
     pub time: Option<Duration>,
-    pub reach: Reach,
+    pub reach: ConfinementRules,
 }
 
 #[async_trait]
@@ -143,7 +143,7 @@ mod tests {
     /// An own tool that may write to its folder.
     fn sh(folder: &Path, script: &str) -> ProgramTool {
         let command = ["sh", "-c", script].map(str::to_owned).into();
-        let reach = Reach { write: vec![folder.to_owned()], ..Reach::default() };
+        let reach = ConfinementRules { write: vec![folder.to_owned()], ..ConfinementRules::default() };
         ProgramTool { command, folder: folder.to_owned(), input: None, time: None, reach }
     }
 

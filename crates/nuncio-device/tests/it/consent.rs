@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_a2h::peer::ToolError;
 use nuncio_a2h::wire::artifact::Reason;
 use nuncio_core::agent::Sensitivity;
-use nuncio_device::prompt::Said;
+use nuncio_device::prompt::PromptAnswer;
 use serde_json::json;
 
 use super::scene::{Scene, manifest};
@@ -16,7 +16,7 @@ const NOT_GRANTED: ToolError = ToolError::Denied(Reason::ScopeNotGranted);
 async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    let ask = ada.device.look(&scene.id).await.unwrap();
+    let ask = ada.device.access_request(&scene.id).await.unwrap();
     let shown: Vec<_> = ask.scopes.iter().map(|scope| (scope.id.as_str(), scope.sensitivity)).collect();
     let expected = [
         ("location:read", Sensitivity::High),
@@ -27,7 +27,7 @@ async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
     assert_eq!(ask.name, "Notes");
     for scope in &ask.scopes {
         assert!(!scope.granted && !scope.suspended && !scope.words.agents_words);
-        let [english, chinese] = nuncio_device::LANGUAGES.map(|language| scope.words.label.say(language));
+        let [english, chinese] = nuncio_device::LANGUAGES.map(|language| scope.words.label.in_language(language));
         assert!(english.is_some() && chinese.is_some() && english != chinese, "{:?}", scope.words);
     }
 }
@@ -52,7 +52,7 @@ async fn revoking_during_prompt_cancels_the_call() {
     assert_eq!(ada.tool.runs(), 0);
     // A new grant prompts again.
     scene.allow(&ada, &["location:read"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
 }
 
@@ -60,7 +60,7 @@ async fn revoking_during_prompt_cancels_the_call() {
 async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     scene.call("read_file", json!({"path": "a"})).await.unwrap();
     let mut changed = manifest();
     changed["agent_version"] = json!("2.0.0");
@@ -69,11 +69,11 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     scene.owner.publish(scene.id.as_str(), &changed).await.data();
     let arguments = json!({"path": "a", "why": "curious"});
     assert_eq!(scene.call("read_file", arguments.clone()).await, Err(NOT_GRANTED));
-    let ask = ada.device.look(&scene.id).await.unwrap();
+    let ask = ada.device.access_request(&scene.id).await.unwrap();
     let suspended: Vec<_> = ask.scopes.iter().filter(|scope| scope.suspended).map(|scope| scope.id.as_str()).collect();
     assert_eq!(suspended, ["filesystem:read"]);
     scene.allow(&ada, &["filesystem:read", "notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     scene.call("read_file", arguments).await.unwrap();
     assert_eq!(ada.prompt.count(), 2, "a new yes is asked about anew");
 }

@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use nuncio_identity::seal::{Keep, KeepError, MemoryKeep};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, MemoryKeyStore};
 
 /// Records of a process, until they are taken over by the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    records: MemoryKeep,
+    records: MemoryKeyStore,
     is_taken: Mutex<bool>,
 }
 
@@ -24,29 +24,29 @@ impl Disk {
     }
 
     /// Lock held during each read and write.
-    fn alive(&self) -> Result<MutexGuard<'_, bool>, KeepError> {
+    fn alive(&self) -> Result<MutexGuard<'_, bool>, KeyStoreError> {
         let is_taken = self.is_taken.lock().unwrap();
-        if *is_taken { Err(KeepError("the process was killed".to_owned())) } else { Ok(is_taken) }
+        if *is_taken { Err(KeyStoreError("the process was killed".to_owned())) } else { Ok(is_taken) }
     }
 }
 
-impl Keep for Disk {
-    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError> {
+impl KeyStore for Disk {
+    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeyStoreError> {
         let _alive = self.alive()?;
         self.records.load(name)
     }
 
-    fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeepError> {
+    fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeyStoreError> {
         let _alive = self.alive()?;
         self.records.save(changes)
     }
 
-    fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+    fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
         let _alive = self.alive()?;
         self.records.names(prefix)
     }
 
-    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeyStoreError> {
         let _alive = self.alive()?;
         self.records.all(prefix)
     }

@@ -6,7 +6,7 @@ use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, ConversationId};
-use nuncio_device::prompt::Said;
+use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::Handset;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn repeated_call_in_a_group_is_refused() {
     let meanwhile = async {
         ada.prompt.questions(1).await;
         let answer = in_group("call_2", "where").await;
-        ada.prompt.will_say(&[Said::Yes]);
+        ada.prompt.will_say(&[PromptAnswer::Yes]);
         answer
     };
     let (alone, grouped) = tokio::join!(scene.call("where", json!({"path": "a"})), meanwhile);
@@ -74,7 +74,7 @@ async fn yes_after_thirty_seconds_counts_as_timeout() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Err(ToolError::Denied(Reason::UserTimeout)));
     assert_eq!(ada.tool.runs(), 0);
 }

@@ -3,7 +3,7 @@
 use nuncio_a2h::peer::ToolError;
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
 use nuncio_core::grant::GrantTerm;
-use nuncio_device::prompt::Said;
+use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -81,7 +81,7 @@ async fn only_the_device_that_claims_a_call_runs_it() {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
         // The laptop gets no answer: it learns that the phone claimed the call, and ends its prompt.
-        phone.prompt.will_say(&[Said::Yes]);
+        phone.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));

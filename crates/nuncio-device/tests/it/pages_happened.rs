@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_device::guard::Floors;
-use nuncio_device::pages::{PagesPath, Rooms, serve};
-use nuncio_device::prompt::Said;
+use nuncio_device::pages::{PagesPath, PagesState, serve};
+use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
 use nuncio_testkit::{RawAnswer, eventually};
@@ -42,7 +42,7 @@ impl Reader {
     pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let stop = CancellationToken::new();
         tokio::spawn(serve(running.device.clone(), rooms, listener, stop.clone()));
@@ -147,12 +147,12 @@ async fn audit_page_lists_newest_first_and_filters() {
     assert!(empty.body.contains("Nothing is written down yet"), "{}", empty.body);
 
     scene.call("tell", json!({})).await.unwrap();
-    ada.prompt.will_say(&[Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::No]);
     scene.call("read_file", json!({"path": "a"})).await.unwrap_err();
     scene.call("where", json!({})).await.unwrap_err();
     scene.call("tell", json!({"path": "broken"})).await.unwrap_err();
     scene.call("tell", json!({"nonsense": 1})).await.unwrap_err();
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     scene.call("read_file", json!({"path": "b"})).await.unwrap();
     happened(&ada, 6).await;
 
@@ -288,7 +288,7 @@ async fn sign_in_link_is_used_only_by_post_from_its_page() {
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+    let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
     let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
     let (_, path) = link.split_once(&at.to_string()).unwrap();
     let (base, token) = path.split_once("/open?token=").unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::happening::Recipient;
 use nuncio_device::Device;
-use nuncio_device::pages::{Door, PagesPath, Rooms, serve, welcome};
+use nuncio_device::pages::{PageAccess, PagesPath, PagesState, serve, welcome};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::scene::{Machine, Scene, invite};
 /// Client at the enrolment page.
 struct Newcomer {
     reader: Reader,
-    door: Arc<Door>,
+    door: Arc<PageAccess>,
     at: SocketAddr,
     /// Second listener on the same address, for the device's pages.
     next: TcpListener,
@@ -33,7 +33,7 @@ impl Newcomer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
         let at = listener.local_addr().unwrap();
         let next = TcpListener::from_std(listener.try_clone().unwrap()).unwrap();
-        let (door, stop) = (Arc::new(Door::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
+        let (door, stop) = (Arc::new(PageAccess::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
         let link = door.link(at, &SystemEntropy, scene.clock.now());
         let listener = TcpListener::from_std(listener).unwrap();
         let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&door), listener, stop.clone()));
@@ -46,7 +46,7 @@ impl Newcomer {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
         let unused = PagesPath::random(&SystemEntropy);
-        let rooms = Rooms { door: self.door, ..Rooms::new(Arc::new(scene.clock.clone()), unused) };
+        let rooms = PagesState { door: self.door, ..PagesState::new(Arc::new(scene.clock.clone()), unused) };
         tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
         (self.reader, device)
     }

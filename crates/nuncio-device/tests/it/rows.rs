@@ -7,7 +7,7 @@ use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ConversationId;
 use nuncio_device::guard::Floors;
-use nuncio_device::prompt::Said;
+use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::Handset;
 use serde_json::{Value, json};
@@ -45,11 +45,11 @@ async fn low_runs_unasked_medium_prompts_once_high_prompts_each_time() {
     let ada = scene.ada(&ALL).await;
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!(ada.prompt.count(), 0);
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     assert_eq!(scene.call("read_file", json!({"path": "a"})).await, Ok(json!({"run": 2})));
     assert_eq!(scene.call("read_file", json!({"path": "b"})).await, Ok(json!({"run": 3})), "not asked again");
     assert_eq!(ada.prompt.count(), 1);
-    ada.prompt.will_say(&[Said::Yes, Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes, PromptAnswer::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 4})));
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 5})));
     assert_eq!(ada.prompt.count(), 3);
@@ -65,9 +65,9 @@ async fn low_runs_unasked_medium_prompts_once_high_prompts_each_time() {
 async fn refusal_and_silence_give_their_denial_reasons() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
-    ada.prompt.will_say(&[Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
-    ada.prompt.will_say(&[Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::UserRefused));
     let silence = async {
         ada.prompt.questions(3).await;
@@ -85,7 +85,7 @@ async fn unattended_device_logs_that_nobody_was_asked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
-    ada.prompt.will_say(&[Said::Yes, Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::Yes, PromptAnswer::No]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
     assert_eq!(log(&ada), [line("ok", None, false), line("denied", Some("user_refused"), false)]);
@@ -157,7 +157,7 @@ async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     let read = async || scene.call("read_file", json!({})).await;
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     read().await.unwrap();
     scene.clock.jump(Duration::from_secs(20 * 3600));
     read().await.unwrap();
@@ -165,13 +165,13 @@ async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
     read().await.unwrap();
     assert_eq!(ada.prompt.count(), 1, "each use opens it anew");
     scene.clock.jump(Duration::from_secs(25 * 3600));
-    ada.prompt.will_say(&[Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(read().await, denied(Reason::UserRefused));
     // The person wants to be asked about every notification.
-    ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
-    ada.prompt.will_say(&[Said::No]);
+    ada.device.set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
+    ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
-    ada.device.ask_more(&scene.id, &scope("notification:send"), None).unwrap();
+    ada.device.set_stricter(&scene.id, &scope("notification:send"), None).unwrap();
     scene.call("tell", json!({})).await.unwrap();
     // After a month only newer entries are kept, and the chain verifies.
     scene.clock.jump(Duration::from_secs(31 * 24 * 3600));
@@ -186,7 +186,7 @@ async fn administrator_floor_overrides_manifest_and_person() {
     let floors = Floors::new([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
-    ada.prompt.will_say(&[Said::No]);
+    ada.device.set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
+    ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
 }

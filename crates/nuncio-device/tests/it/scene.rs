@@ -11,15 +11,15 @@ use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::Floors;
-use nuncio_device::prompt::{Prompt, Question, Said};
+use nuncio_device::prompt::{Prompt, PromptAnswer, Question};
 use nuncio_device::tools::{LocalTool, ToolFailure, Tools};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::fetch::Trust;
-use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::AdminCommand;
 pub(crate) use nuncio_testkit::a2h::manifest;
-use nuncio_testkit::a2h::{A2hServer, Handset, JumpingClock, Reached, SealedAgent, Way};
+use nuncio_testkit::a2h::{A2hServer, AgentTransport, Handset, JumpingClock, PeerNetwork, SealedAgent};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use super::disk::Disk;
 /// Prompt with scripted answers that records the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    answers: Mutex<VecDeque<Said>>,
+    answers: Mutex<VecDeque<PromptAnswer>>,
     more: tokio::sync::Notify,
     /// Whether the device counts as unattended.
     pub(crate) deserted: AtomicBool,
@@ -40,7 +40,7 @@ pub(crate) struct Script {
 
 impl Script {
     /// Queues answers; later questions stay open.
-    pub(crate) fn will_say(&self, answers: &[Said]) {
+    pub(crate) fn will_say(&self, answers: &[PromptAnswer]) {
         self.answers.lock().unwrap().extend(answers);
         self.more.notify_one();
     }
@@ -57,7 +57,7 @@ impl Script {
 
 #[async_trait]
 impl Prompt for Script {
-    async fn ask(&self, question: &Question) -> Said {
+    async fn ask(&self, question: &Question) -> PromptAnswer {
         self.asked.lock().unwrap().push(question.clone());
         if let Some((clock, time)) = self.asleep.lock().unwrap().take() {
             clock.jump(time);
@@ -112,7 +112,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn keep(&self) -> &dyn Keep {
+    pub(crate) fn keep(&self) -> &dyn KeyStore {
         &*self.keep
     }
 
@@ -167,7 +167,7 @@ fn config(
     tool: &Arc<Counter>,
     floors: Floors,
 ) -> DeviceConfig {
-    let Way { fetch, dial, clock } = Way::straight().by_clock(clock);
+    let PeerNetwork { fetch, dial, clock } = PeerNetwork::direct().with_clock(clock);
     let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
     DeviceConfig {
         keep: Arc::clone(keep) as _,
@@ -209,9 +209,9 @@ impl Scene {
         let owner = Handset::enrol(&server, &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
         owner.publish(&id, &manifest()).await.data();
-        let way = Way::straight().by_clock(&clock);
-        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
-        let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), keep, Reached::Socket).await;
+        let way = PeerNetwork::direct().with_clock(&clock);
+        let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+        let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), keep, AgentTransport::Socket).await;
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
     }
 
@@ -221,25 +221,25 @@ impl Scene {
     }
 
     pub(crate) async fn device_with(&self, person: &str, floors: Floors) -> Running {
-        self.device_by(&Way::straight(), person, floors).await
+        self.device_by(&PeerNetwork::direct(), person, floors).await
     }
 
     /// Enrols and starts a device that reaches the relay through `way`.
-    pub(crate) async fn device_by(&self, way: &Way, person: &str, floors: Floors) -> Running {
+    pub(crate) async fn device_by(&self, way: &PeerNetwork, person: &str, floors: Floors) -> Running {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
     /// Enrols and starts a device with that invite code.
     pub(crate) async fn enrolled(&self, code: String, floors: Floors) -> Running {
-        self.enrolled_by(&Way::straight(), code, floors).await
+        self.enrolled_by(&PeerNetwork::direct(), code, floors).await
     }
 
-    async fn enrolled_by(&self, way: &Way, code: String, floors: Floors) -> Running {
+    async fn enrolled_by(&self, way: &PeerNetwork, code: String, floors: Floors) -> Running {
         let keep = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
         let invitation =
             Invitation { url: self.gateway.url().parse().unwrap(), trust: Trust::Configured, code, fingerprint: None };
-        let Way { fetch, dial, .. } = way.clone();
+        let PeerNetwork { fetch, dial, .. } = way.clone();
         let config = DeviceConfig { fetch, dial, ..config(&keep, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
         device.peer().publish_keys().await.unwrap();
@@ -260,7 +260,7 @@ impl Scene {
     }
 
     pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: GrantTerm) {
-        let ask = running.device.look(&self.id).await.unwrap();
+        let ask = running.device.access_request(&self.id).await.unwrap();
         let given: BTreeMap<_, _> = scopes.iter().map(|id| (scope(id), term)).collect();
         running.device.allow(&ask, &given).await.unwrap();
     }

@@ -10,10 +10,10 @@ use nuncio_a2h::wire::artifact::ErrorCode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::time::Timestamp;
 use nuncio_device::guard::Floors;
-use nuncio_device::prompt::Said;
+use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
-use nuncio_testkit::a2h::Way;
+use nuncio_testkit::a2h::PeerNetwork;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -64,7 +64,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
         for _ in 0..5 {
             phone.device.refresh(&scene.id).await.unwrap();
         }
-        laptop.prompt.will_say(&[Said::Yes]);
+        laptop.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));
@@ -94,13 +94,13 @@ async fn one_time_grant_is_used_once_across_devices() {
     let answers = async {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
-        laptop.prompt.will_say(&[Said::Yes]);
+        laptop.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));
     assert_eq!(ended(&phone, 1).await, ["elsewhere"]);
     drop(laptop);
-    phone.prompt.will_say(&[Said::Yes]);
+    phone.prompt.will_say(&[PromptAnswer::Yes]);
     let before = scene.clock.now();
     let later = async {
         // A faulty device would prompt and run it again.
@@ -125,8 +125,8 @@ async fn repeated_call_is_not_run_by_a_device_that_missed_the_first() {
         befriend(&scene, &laptop, &phone).await;
         let more = async {
             assert_eq!(ended(&phone, 1).await, ["elsewhere"], "the laptop has it");
-            phone.prompt.will_say(&[Said::Yes]);
-            laptop.prompt.will_say(&[Said::Yes]);
+            phone.prompt.will_say(&[PromptAnswer::Yes]);
+            laptop.prompt.will_say(&[PromptAnswer::Yes]);
             assert_eq!(ended(&laptop, 1).await, ["ok"]);
             // Of two calls with the same id only one gets the answer; the other must time out.
             scene.clock.jump(Duration::from_secs(60));
@@ -161,18 +161,20 @@ impl Fetch for Cut {
 #[tokio::test(flavor = "multi_thread")]
 async fn offline_device_denial_does_not_preempt_reachable_device() {
     let scene = Scene::start().await;
-    let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
-    let laptop =
-        scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
+    let cut =
+        Arc::new(Cut { real: PeerNetwork::direct().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let laptop = scene
+        .device_by(&PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() }, "ada", Floors::default())
+        .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let phone = scene.device("ada").await;
     befriend(&scene, &laptop, &phone).await;
     let answers = async {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
-        laptop.prompt.will_say(&[Said::No]);
+        laptop.prompt.will_say(&[PromptAnswer::No]);
         eventually("the laptop tries", async || (cut.tried.load(Ordering::SeqCst) > 1).then_some(())).await;
-        phone.prompt.will_say(&[Said::Yes]);
+        phone.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})), "the phone's is the answer");
@@ -185,13 +187,15 @@ async fn offline_device_denial_does_not_preempt_reachable_device() {
 #[tokio::test(flavor = "multi_thread")]
 async fn undelivered_answer_is_sent_when_relay_returns() {
     let scene = Scene::start().await;
-    let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
-    let laptop =
-        scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
+    let cut =
+        Arc::new(Cut { real: PeerNetwork::direct().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let laptop = scene
+        .device_by(&PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() }, "ada", Floors::default())
+        .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let answers = async {
         laptop.prompt.questions(1).await;
-        laptop.prompt.will_say(&[Said::Yes]);
+        laptop.prompt.will_say(&[PromptAnswer::Yes]);
         eventually("it is tried", async || (cut.tried.load(Ordering::SeqCst) > 1).then_some(())).await;
         cut.cut.store(false, Ordering::SeqCst);
     };
@@ -209,14 +213,14 @@ async fn unattended_denial_waits_for_attended_devices() {
     let cellar = scene.device("ada").await;
     befriend(&scene, &laptop, &cellar).await;
     cellar.prompt.deserted.store(true, Ordering::SeqCst);
-    cellar.prompt.will_say(&[Said::No]);
+    cellar.prompt.will_say(&[PromptAnswer::No]);
     let answers = async {
         laptop.prompt.questions(1).await;
         cellar.prompt.questions(1).await;
         for _ in 0..5 {
             cellar.device.refresh(&scene.id).await.unwrap();
         }
-        laptop.prompt.will_say(&[Said::Yes]);
+        laptop.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));

@@ -7,11 +7,11 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_device::News;
+use nuncio_device::DeviceEvent;
 use nuncio_device::guard::Floors;
-use nuncio_device::talk::{Line, Live, MAX_TEXT, MAX_UNSENT, Said, State};
-use nuncio_identity::seal::{Keep, MemoryKeep};
-use nuncio_testkit::a2h::{Between, Reached, SealedAgent, Way};
+use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
+use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
+use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerNetwork, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -26,23 +26,23 @@ fn text(text: &str) -> Value {
 }
 
 /// A message in short: sender and content.
-fn short(line: &Line) -> String {
+fn short(line: &ChatMessage) -> String {
     let who = if line.mine { "me" } else { "it" };
     let state = match &line.state {
-        State::Sent => String::new(),
-        State::Sending => " (sending)".to_owned(),
-        State::Failed { code, .. } => format!(" (failed: {code})"),
+        DeliveryState::Sent => String::new(),
+        DeliveryState::Sending => " (sending)".to_owned(),
+        DeliveryState::Failed { code, .. } => format!(" (failed: {code})"),
     };
     match &line.said {
-        Said::Text { text, .. } => format!("{who}: {text}{state}"),
-        Said::Other => format!("{who}: (something){state}"),
-        Said::Refused { why, .. } => format!("{who}: (not opened: {why:?}){state}"),
-        Said::Stranger => format!("{who}: (a stranger)"),
+        ChatContent::Text { text, .. } => format!("{who}: {text}{state}"),
+        ChatContent::Other => format!("{who}: (something){state}"),
+        ChatContent::Refused { why, .. } => format!("{who}: (not opened: {why:?}){state}"),
+        ChatContent::Stranger => format!("{who}: (a stranger)"),
     }
 }
 
 fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
-    running.device.lines(agent, None, 100).unwrap().lines.iter().map(short).collect()
+    running.device.messages(agent, None, 100).unwrap().lines.iter().map(short).collect()
 }
 
 /// Waits until the transcript is exactly that.
@@ -60,28 +60,28 @@ fn heard(scene: &Scene) -> Vec<String> {
 async fn messages_are_stored_in_order_and_survive_restart() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let mut news = ada.device.news();
-    ada.device.say(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    let mut news = ada.device.events();
+    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     reads(&ada, &scene.id, &["me: Good morning.\nHow are you?"]).await;
-    assert!(matches!(news.recv().await, Ok(News::Talk { agent }) if agent == scene.id));
+    assert!(matches!(news.recv().await, Ok(DeviceEvent::Talk { agent }) if agent == scene.id));
     eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
     scene.agent.say("ada", text("Well.\u{202e}")).await.unwrap();
     scene.agent.say("ada", text("And you?")).await.unwrap();
     let all = ["me: Good morning.\nHow are you?", "it: Well. ", "it: And you?"];
     reads(&ada, &scene.id, &all).await;
     // Submitted twice, and again after a restart.
-    ada.device.say(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), all);
-    ada.device.say(&scene.id, &named("m_1"), "Good morning.").unwrap();
-    ada.device.say(&scene.id, &named("m_2"), "Fine.").unwrap();
+    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.").unwrap();
+    ada.device.send_message(&scene.id, &named("m_2"), "Fine.").unwrap();
     reads(&ada, &scene.id, &[all[0], all[1], all[2], "me: Fine."]).await;
     eventually("the agent hears it", async || (heard(&scene).len() > 1).then_some(())).await;
     assert_eq!(heard(&scene), ["Good morning.\nHow are you?", "Fine."]);
-    let last = ada.device.lines(&scene.id, None, 2).unwrap();
-    assert!(last.more && last.lines.iter().all(|line| line.state == State::Sent && !line.new_keys));
+    let last = ada.device.messages(&scene.id, None, 2).unwrap();
+    assert!(last.more && last.lines.iter().all(|line| line.state == DeliveryState::Sent && !line.new_keys));
     assert_eq!(last.lines[0].mode, Some(SealMode::Stateful));
-    let older = ada.device.lines(&scene.id, last.lines[0].place, 2).unwrap();
+    let older = ada.device.messages(&scene.id, last.lines[0].place, 2).unwrap();
     assert_eq!(older.lines.iter().map(short).collect::<Vec<_>>(), all[..2]);
     assert!(!older.more);
 }
@@ -93,7 +93,7 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
     let mut said = Vec::new();
     for number in 0..4 {
         let words = format!("number {number}");
-        ada.device.say(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
+        ada.device.send_message(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
         // Killed at a different moment in each round.
         for _ in 0..number * 3 {
             tokio::task::yield_now().await;
@@ -111,20 +111,20 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
 async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    ada.device.say(&scene.id, &named("m_1"), "Hello?").unwrap();
-    ada.device.say(&scene.id, &named("m_2"), "Never mind.").unwrap();
+    ada.device.send_message(&scene.id, &named("m_1"), "Hello?").unwrap();
+    ada.device.send_message(&scene.id, &named("m_2"), "Never mind.").unwrap();
     let failed = ["me: Hello? (failed: relation_required)", "me: Never mind. (failed: relation_required)"];
     reads(&ada, &scene.id, &failed).await;
     // The state survives a restart, and failed messages are not sent automatically.
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), failed);
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.device.drop_words(&scene.id, &named("m_2")).unwrap();
-    ada.device.say_again(&scene.id, &named("m_1")).unwrap();
+    ada.device.drop_message(&scene.id, &named("m_2")).unwrap();
+    ada.device.retry_message(&scene.id, &named("m_1")).unwrap();
     reads(&ada, &scene.id, &["me: Hello?"]).await;
     // Sent messages can be neither retried nor dropped.
-    ada.device.drop_words(&scene.id, &named("m_1")).unwrap();
-    ada.device.say_again(&scene.id, &named("m_1")).unwrap();
+    ada.device.drop_message(&scene.id, &named("m_1")).unwrap();
+    ada.device.retry_message(&scene.id, &named("m_1")).unwrap();
     assert_eq!(transcript(&ada, &scene.id), ["me: Hello?"]);
     eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
 }
@@ -133,7 +133,8 @@ async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
 async fn empty_long_and_excess_messages_are_refused() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    let say = |name: &str, words: &str| ada.device.say(&scene.id, &named(name), words).map_err(|error| error.code);
+    let say =
+        |name: &str, words: &str| ada.device.send_message(&scene.id, &named(name), words).map_err(|error| error.code);
     for nothing in ["", " \n\t ", "\u{0}\u{202e}"] {
         assert_eq!(say("m_1", nothing), Err(Code::BadRequest));
     }
@@ -150,14 +151,14 @@ async fn text_of_maximum_length_is_delivered_and_longer_replies_are_cut() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     for (name, long) in [("m_1", "\"\\".repeat(MAX_TEXT / 2)), ("m_2", "a\n".repeat(MAX_TEXT / 2 - 1) + "a")] {
-        ada.device.say(&scene.id, &named(name), &long).unwrap();
+        ada.device.send_message(&scene.id, &named(name), &long).unwrap();
         eventually("the agent hears it", async || heard(&scene).contains(&long).then_some(())).await;
     }
     // A longer incoming text is cut.
     scene.agent.say("ada", text(&"x".repeat(2 * MAX_TEXT))).await.unwrap();
     let last =
-        eventually("it is there", async || ada.device.lines(&scene.id, None, 3).unwrap().lines.into_iter().nth(2));
-    assert_eq!(last.await.said, Said::Text { text: "x".repeat(MAX_TEXT), cut: true });
+        eventually("it is there", async || ada.device.messages(&scene.id, None, 3).unwrap().lines.into_iter().nth(2));
+    assert_eq!(last.await.said, ChatContent::Text { text: "x".repeat(MAX_TEXT), cut: true });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,17 +168,17 @@ async fn devices_of_a_person_show_the_same_conversation() {
     let phone = scene.device("ada").await;
     laptop.device.trust(&phone.device.identity().device).await.unwrap();
     phone.device.trust(&laptop.device.identity().device).await.unwrap();
-    laptop.device.say(&scene.id, &named("m_1"), "From the laptop.").unwrap();
+    laptop.device.send_message(&scene.id, &named("m_1"), "From the laptop.").unwrap();
     reads(&laptop, &scene.id, &["me: From the laptop."]).await;
     reads(&phone, &scene.id, &["me: From the laptop."]).await;
-    phone.device.say(&scene.id, &named("m_2"), "From the phone.").unwrap();
+    phone.device.send_message(&scene.id, &named("m_2"), "From the phone.").unwrap();
     reads(&phone, &scene.id, &["me: From the laptop.", "me: From the phone."]).await;
     scene.agent.say("ada", text("I hear both.")).await.unwrap();
     let all = ["me: From the laptop.", "me: From the phone.", "it: I hear both."];
     for device in [&laptop, &phone] {
         reads(device, &scene.id, &all).await;
-        let lines = device.device.lines(&scene.id, None, 3).unwrap().lines;
-        let on = |line: &Line| line.device.clone().unwrap();
+        let lines = device.device.messages(&scene.id, None, 3).unwrap().lines;
+        let on = |line: &ChatMessage| line.device.clone().unwrap();
         assert_eq!(on(&lines[0]), laptop.device.identity().device);
         assert_eq!(on(&lines[1]), phone.device.identity().device);
     }
@@ -187,23 +188,23 @@ async fn devices_of_a_person_show_the_same_conversation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tampered_message_is_shown_as_not_opened() {
     let scene = Scene::start().await;
-    let between = Between::new();
-    let ada = scene.device_by(&Way::through(&between), "ada", Floors::default()).await;
+    let between = MeddlingProxy::new();
+    let ada = scene.device_by(&PeerNetwork::through(&between), "ada", Floors::default()).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();
     reads(&ada, &scene.id, &["it: one"]).await;
-    between.meddle_with_messages(|mut message| {
+    between.rewrite_messages(|mut message| {
         message["content_type"] = json!("file");
         vec![message]
     });
     scene.agent.say("ada", text("two")).await.unwrap();
     reads(&ada, &scene.id, &["it: one", "it: (not opened: Changed)"]).await;
-    between.behave();
+    between.pass_through();
     scene.agent.say("ada", text("three")).await.unwrap();
     let all = ["it: one", "it: (not opened: Changed)", "it: three"];
     reads(&ada, &scene.id, &all).await;
-    let refused = ada.device.lines(&scene.id, None, 2).unwrap().lines.remove(0);
-    let Said::Refused { because, .. } = refused.said else { panic!("{refused:?}") };
+    let refused = ada.device.messages(&scene.id, None, 2).unwrap().lines.remove(0);
+    let ChatContent::Refused { because, .. } = refused.said else { panic!("{refused:?}") };
     assert!(because.contains("content_type"), "{because}");
     assert_eq!(transcript(&ada.restart(), &scene.id), all);
 }
@@ -214,10 +215,10 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
     let ada = scene.ada(&["notification:send"]).await;
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys"]).await;
-    let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
-    let way = Way::straight().by_clock(&scene.clock);
+    let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+    let way = PeerNetwork::direct().with_clock(&scene.clock);
     let url = scene.gateway.url();
-    let anew = SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), keep, Reached::Socket).await;
+    let anew = SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), keep, AgentTransport::Socket).await;
     anew.say("ada", text("with new keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys", "it: (not opened: Untrusted)"]).await;
     let owner = Recipient::Agent(scene.id.clone());
@@ -226,7 +227,8 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
     anew.say("ada", text("accepted")).await.unwrap();
     let all = ["it: with the old keys", "it: (not opened: Untrusted)", "it: accepted"];
     reads(&ada, &scene.id, &all).await;
-    let marks: Vec<_> = ada.device.lines(&scene.id, None, 9).unwrap().lines.iter().map(|line| line.new_keys).collect();
+    let marks: Vec<_> =
+        ada.device.messages(&scene.id, None, 9).unwrap().lines.iter().map(|line| line.new_keys).collect();
     assert_eq!(marks, [false, false, true]);
 }
 
@@ -242,14 +244,14 @@ async fn non_text_and_stateless_messages_are_marked() {
     // An agent with stateless keys.
     let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
     scene.owner.publish(&id, &manifest()).await.data();
-    let (way, keep) = (Way::straight().by_clock(&scene.clock), Arc::new(MemoryKeep::new()));
-    let forgetful = SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), keep, Reached::Hooks).await;
+    let (way, keep) = (PeerNetwork::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
+    let forgetful = SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), keep, AgentTransport::Hooks).await;
     let id = AgentId::parse(&id).unwrap();
-    let ask = ada.device.look(&id).await.unwrap();
+    let ask = ada.device.access_request(&id).await.unwrap();
     ada.device.allow(&ask, &std::collections::BTreeMap::new()).await.unwrap();
     forgetful.say("ada", text("Who are you?")).await.unwrap();
     reads(&ada, &id, &["it: Who are you?"]).await;
-    assert_eq!(ada.device.lines(&id, None, 1).unwrap().lines[0].mode, Some(SealMode::Stateless));
+    assert_eq!(ada.device.messages(&id, None, 1).unwrap().lines[0].mode, Some(SealMode::Stateless));
     assert_eq!(transcript(&ada, &scene.id).len(), 2, "each has its own");
 }
 
@@ -259,15 +261,15 @@ async fn agent_without_relation_is_shown_as_one_line() {
     let laptop = scene.device("ada").await;
     // The grant was signed by a device that this one does not trust, so it does not count here.
     let _other = scene.ada(&["notification:send"]).await;
-    let mut news = laptop.device.news();
+    let mut news = laptop.device.events();
     for number in 0..5 {
         scene.agent.say("ada", text(&"x".repeat(1000 * number))).await.unwrap();
-        while !matches!(news.recv().await.unwrap(), News::Talk { .. }) {}
+        while !matches!(news.recv().await.unwrap(), DeviceEvent::Talk { .. }) {}
     }
     reads(&laptop, &scene.id, &["it: (a stranger)"]).await;
     assert!(laptop.device.agents().unwrap().is_empty(), "looking at it leaves nothing behind");
     // A message by the person starts the conversation.
-    laptop.device.say(&scene.id, &named("m_1"), "Who is there?").unwrap();
+    laptop.device.send_message(&scene.id, &named("m_1"), "Who is there?").unwrap();
     reads(&laptop, &scene.id, &["me: Who is there?"]).await;
     scene.agent.say("ada", text("I am.")).await.unwrap();
     reads(&laptop, &scene.id, &["me: Who is there?", "it: I am."]).await;
@@ -285,20 +287,20 @@ async fn streamed_reply_is_shown_live_and_stored_when_complete() {
     let writer = scene.agent.peer.stream(&conversation).await.unwrap().unwrap();
     writer.push("It grows");
     let mut whats = Vec::new();
-    while !matches!(whats.last(), Some(Live::Piece { .. })) {
+    while !matches!(whats.last(), Some(ReplyProgress::Piece { .. })) {
         whats.push(live.recv().await.unwrap().what);
     }
-    assert_eq!(whats, [Live::Begun, Live::Piece { piece: 0, text: "It grows".to_owned() }]);
+    assert_eq!(whats, [ReplyProgress::Begun, ReplyProgress::Piece { piece: 0, text: "It grows".to_owned() }]);
     let growing = ada.device.live().1;
     assert_eq!((growing[0].agent.clone(), growing[0].text.as_str()), (scene.id.clone(), "It grows"));
     assert_eq!(transcript(&ada, &scene.id).len(), 1);
     writer.finish(ContentType::Text, text("It grows, and ends.")).await.unwrap();
-    assert_eq!(live.recv().await.unwrap().what, Live::Done);
+    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Done);
     assert!(ada.device.live().1.is_empty());
     reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
     // An aborted stream leaves nothing.
     drop(scene.agent.peer.stream(&conversation).await.unwrap());
-    assert_eq!(live.recv().await.unwrap().what, Live::Begun);
-    assert_eq!(live.recv().await.unwrap().what, Live::Aborted);
+    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Begun);
+    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Aborted);
     assert_eq!(transcript(&ada, &scene.id).len(), 2);
 }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_device::News;
-use nuncio_device::pages::{PagesPath, Rooms, serve};
-use nuncio_device::talk::{MAX_TEXT, Said};
+use nuncio_device::DeviceEvent;
+use nuncio_device::pages::{PagesPath, PagesState, serve};
+use nuncio_device::talk::{ChatContent, MAX_TEXT};
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_server::SystemEntropy;
-use nuncio_testkit::a2h::Way;
+use nuncio_testkit::a2h::PeerNetwork;
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -40,11 +40,11 @@ impl Visitor {
     async fn of(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let pages = serve(running.device.clone(), rooms, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });
-        let fetch = Way::straight().fetch;
+        let fetch = PeerNetwork::direct().fetch;
         let (base, token) = link.split_once(&at.to_string()).unwrap().1.split_once("/open?token=").unwrap();
         let mut visitor = Self { at, base: base.to_owned(), fetch, cookie: String::new(), token: String::new(), stop };
         let opened = visitor.send("/open", &[("token", token)]).await;
@@ -201,7 +201,7 @@ async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
     // response.
     let huge = "x".repeat(1024 * 1024);
     assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
-    assert!(ada.device.lines(&scene.id, None, 10).unwrap().lines.is_empty());
+    assert!(ada.device.messages(&scene.id, None, 10).unwrap().lines.is_empty());
     for path in [path.clone(), format!("{path}/lines")] {
         let answer = ada_reads.ask("GET", &path, &[], None).await;
         assert_eq!(answer.status, 401);
@@ -221,10 +221,10 @@ async fn older_messages_are_on_the_previous_page() {
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
-    let mut news = ada.device.news();
+    let mut news = ada.device.events();
     for number in 1..=60 {
         scene.agent.say("ada", text(&format!("line {number};"))).await.unwrap();
-        while !matches!(news.recv().await.unwrap(), News::Talk { .. }) {}
+        while !matches!(news.recv().await.unwrap(), DeviceEvent::Talk { .. }) {}
     }
     let page = ada_reads.get(&path).await;
     assert!(!page.contains("line 10;") && page.contains("line 11;") && page.contains("line 60;"));
@@ -232,6 +232,6 @@ async fn older_messages_are_on_the_previous_page() {
     let page = ada_reads.get(&without_base(&ada_reads.base, &older)).await;
     assert!(page.contains("line 1;") && page.contains("line 10;") && !page.contains("line 11;"));
     assert!(page.contains("To the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
-    let last = ada.device.lines(&scene.id, None, 1).unwrap().lines.remove(0);
-    assert_eq!(last.said, Said::Text { text: "line 60;".to_owned(), cut: false });
+    let last = ada.device.messages(&scene.id, None, 1).unwrap().lines.remove(0);
+    assert_eq!(last.said, ChatContent::Text { text: "line 60;".to_owned(), cut: false });
 }

@@ -6,17 +6,17 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nuncio_device::tools::{Confinement, LocalTool as _, ProgramTool, Reach, ToolFailure, confinement};
+use nuncio_device::tools::{Confinement, ConfinementRules, LocalTool as _, ProgramTool, ToolFailure, confinement};
 use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
 /// The data directory of a device with its keys, a home directory, and a tools folder.
-struct Place {
+struct TestHome {
     world: tempfile::TempDir,
 }
 
-impl Place {
+impl TestHome {
     fn new() -> Self {
         let place = Self { world: tempfile::tempdir().unwrap() };
         for folder in ["home/device/tools", "home/.ssh", "home/notes", "home/inbox"] {
@@ -33,7 +33,7 @@ impl Place {
     }
 
     /// Output of a program with that access.
-    async fn run(&self, command: &[&str], reach: &Reach) -> Result<Value, ToolFailure> {
+    async fn run(&self, command: &[&str], reach: &ConfinementRules) -> Result<Value, ToolFailure> {
         let command = command.iter().map(ToString::to_string).collect();
         let folder = self.at("home/device/tools");
         let tool = ProgramTool { command, folder, input: None, time: None, reach: reach.clone() };
@@ -41,7 +41,7 @@ impl Place {
     }
 
     /// Whether a shell command succeeds with that access.
-    async fn does(&self, line: &str, reach: &Reach) -> bool {
+    async fn does(&self, line: &str, reach: &ConfinementRules) -> bool {
         match self.run(&["bash", "-c", line], reach).await {
             Ok(_) => true,
             Err(ToolFailure::Failed(why)) if why.starts_with("the program failed") => false,
@@ -50,12 +50,12 @@ impl Place {
     }
 }
 
-fn reading(path: &Path) -> Reach {
-    Reach { read: vec![path.to_owned()], ..Reach::default() }
+fn reading(path: &Path) -> ConfinementRules {
+    ConfinementRules { read: vec![path.to_owned()], ..ConfinementRules::default() }
 }
 
-fn writing(path: &Path) -> Reach {
-    Reach { write: vec![path.to_owned()], ..Reach::default() }
+fn writing(path: &Path) -> ConfinementRules {
+    ConfinementRules { write: vec![path.to_owned()], ..ConfinementRules::default() }
 }
 
 /// Whether the kernel supports confinement of files; if not, the description must say so.
@@ -69,7 +69,7 @@ fn keeps_files() -> bool {
 
 #[tokio::test]
 async fn confined_program_accesses_only_allowed_files() {
-    let place = Place::new();
+    let place = TestHome::new();
     if !keeps_files() {
         return;
     }
@@ -93,7 +93,7 @@ async fn confined_program_accesses_only_allowed_files() {
         ("ls /tmp".to_owned(), None),
     ];
     for (line, allowed_by) in &tries {
-        assert!(!place.does(line, &Reach::default()).await, "nobody allowed it: {line}");
+        assert!(!place.does(line, &ConfinementRules::default()).await, "nobody allowed it: {line}");
         if let Some(reach) = allowed_by {
             assert!(place.does(line, reach).await, "it was allowed: {line}");
         }
@@ -126,14 +126,14 @@ async fn confined_program_accesses_only_allowed_files() {
         "python3 -c 'import hashlib, json'",
         "node -e 'process.exit(0)'",
     ] {
-        assert!(place.does(line, &Reach::default()).await, "it always may: {line}");
+        assert!(place.does(line, &ConfinementRules::default()).await, "it always may: {line}");
     }
     assert_eq!(fs::read_to_string(place.at("home/device/keys.db")).unwrap(), "words");
 }
 
 #[tokio::test]
 async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
-    let place = Place::new();
+    let place = TestHome::new();
     let status = reading(Path::new("/proc"));
     let said = place.run(&["sh", "-c", "grep NoNewPrivs /proc/self/status"], &status).await.unwrap();
     assert_eq!(said["text"].as_str().unwrap().split_whitespace().last(), Some("1"), "{said}");
@@ -141,8 +141,11 @@ async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
     if keeps_files() && (numbers.next(), numbers.next()) >= (Some(6), Some(12)) {
-        assert!(!place.does(&format!("kill -0 {}", std::process::id()), &Reach::default()).await, "we are ours");
-        assert!(place.does("kill -0 $$", &Reach::default()).await);
+        assert!(
+            !place.does(&format!("kill -0 {}", std::process::id()), &ConfinementRules::default()).await,
+            "we are ours"
+        );
+        assert!(place.does("kill -0 $$", &ConfinementRules::default()).await);
     }
     // The device process itself is not restricted.
     assert!(fs::read_to_string("/proc/self/status").unwrap().contains("NoNewPrivs:\t0"));
@@ -151,7 +154,7 @@ async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
 
 #[tokio::test]
 async fn confined_program_has_network_only_if_allowed() {
-    let place = Place::new();
+    let place = TestHome::new();
     if !confinement().network {
         return assert!(confinement().to_string().contains("no Landlock") || keeps_files());
     }
@@ -163,9 +166,9 @@ async fn confined_program_has_network_only_if_allowed() {
         format!("echo hello > /dev/udp/127.0.0.1/{to_udp}"),
         "python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 0))'".to_owned(),
     ];
-    let network = Reach { network: true, ..Reach::default() };
+    let network = ConfinementRules { network: true, ..ConfinementRules::default() };
     for line in &lines {
-        assert!(!place.does(line, &Reach::default()).await, "nobody allowed it: {line}");
+        assert!(!place.does(line, &ConfinementRules::default()).await, "nobody allowed it: {line}");
         assert!(place.does(line, &network).await, "it was allowed: {line}");
     }
     // Services of the desktop could act for the program, so their sockets are never reachable.
@@ -173,24 +176,25 @@ async fn confined_program_has_network_only_if_allowed() {
     let _service = UnixListener::bind(&socket).unwrap();
     let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
     let connect = format!("python3 -c '{connect}' {}", socket.display());
-    let everything = Reach { write: vec![place.at("home/notes")], network: true, ..Reach::default() };
-    for reach in [&Reach::default(), &network, &everything] {
+    let everything =
+        ConfinementRules { write: vec![place.at("home/notes")], network: true, ..ConfinementRules::default() };
+    for reach in [&ConfinementRules::default(), &network, &everything] {
         assert!(!place.does(&connect, reach).await, "{reach:?}");
     }
-    assert!(place.does("python3 -c 'import socket; socket.socketpair()'", &Reach::default()).await);
+    assert!(place.does("python3 -c 'import socket; socket.socketpair()'", &ConfinementRules::default()).await);
     assert!(std::process::Command::new("bash").args(["-c", &connect]).status().unwrap().success());
 }
 
 /// Concurrent programs with different permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_programs_do_not_share_permissions() {
-    let place = Place::new();
+    let place = TestHome::new();
     if !keeps_files() {
         return;
     }
     let line = format!("cat {}", place.at("home/notes/n.md").display());
     let allowed = reading(&place.at("home/notes"));
-    let (nothing, line) = (Reach::default(), line.as_str());
+    let (nothing, line) = (ConfinementRules::default(), line.as_str());
     for _ in 0..8 {
         let tried = tokio::join!(
             place.does(line, &allowed),

@@ -8,13 +8,13 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::guard::Floors;
-use nuncio_device::prompt::{Said, Verified};
+use nuncio_device::prompt::{AgentVerification, PromptAnswer};
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
-use nuncio_identity::seal::{Keep, MemoryKeep, NewParty, Party};
+use nuncio_identity::seal::{KeyStore, MemoryKeyStore, NewSealIdentity, SealIdentity};
 use nuncio_identity::{Did, DidUrl, NewDocument, SigningKey};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{Reached, SealedAgent, Way};
+use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -57,20 +57,20 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let path = format!("/keys/agents/{}", scene.id);
     let slipped_in = scene.server.send(Method::GET, &path, Some(&scene.token), None).await.data()[0].clone();
     // The real agent, with keys that its DID vouches for.
-    let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+    let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
     let named = Some((Recipient::Agent(scene.id.clone()), DeviceId::parse("dev_vouched").unwrap()));
-    let new = NewParty { named, mode: SealMode::Stateful, now: scene.clock.now() };
-    let mut party = Party::create(Arc::clone(&keep), &new).unwrap();
-    party.vouch_by_did(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
+    let new = NewSealIdentity { named, mode: SealMode::Stateful, now: scene.clock.now() };
+    let mut party = SealIdentity::create(Arc::clone(&keep), &new).unwrap();
+    party.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
     drop(party);
     // It does not connect, because the relay sees both as one agent.
-    let way = Way::straight().by_clock(&scene.clock);
+    let way = PeerNetwork::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
-    let agent = SealedAgent::start(&way, &scene.gateway.url(), named, keep, Reached::Hooks).await;
+    let agent = SealedAgent::start(&way, &scene.gateway.url(), named, keep, AgentTransport::Hooks).await;
 
-    let real = Way::straight().fetch;
+    let real = PeerNetwork::direct().fetch;
     let out = Arc::new(Crooked { real, url: did.resolution_url(), document, slipped_in });
-    let ada = scene.device_by(&Way { fetch: out, ..Way::straight() }, "ada", Floors::default()).await;
+    let ada = scene.device_by(&PeerNetwork { fetch: out, ..PeerNetwork::direct() }, "ada", Floors::default()).await;
     scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
     // The answer does not arrive; the audit log shows the decision.
@@ -86,14 +86,14 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
         }
     };
 
-    ada.prompt.will_say(&[Said::Yes]);
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
     calls(&agent, 1).await;
-    assert_eq!((ada.tool.runs(), verified()), (1, Verified::Did { did: did.to_string() }));
+    assert_eq!((ada.tool.runs(), verified()), (1, AgentVerification::Did { did: did.to_string() }));
     calls(&agent, 2).await;
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (2, 1), "not asked again");
     // The yes was given to the verified keys, so the added ones are prompted again and unverified.
-    ada.prompt.will_say(&[Said::No]);
+    ada.prompt.will_say(&[PromptAnswer::No]);
     calls(&scene.agent, 3).await;
     assert_eq!((ada.prompt.count(), ada.tool.runs()), (2, 2));
-    assert_eq!(verified(), Verified::FirstContact);
+    assert_eq!(verified(), AgentVerification::FirstContact);
 }

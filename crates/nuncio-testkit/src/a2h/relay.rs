@@ -7,18 +7,18 @@ use nuncio_core::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{A2hServer, DeviceKey, Handset, Reply, Socket};
+use super::{A2hResponse, A2hServer, DeviceKey, Handset, Socket};
 
 /// An agent outside the gateway, with its token.
 #[derive(Debug)]
-pub struct OutsideAgent {
+pub struct ExternalAgent {
     pub server: A2hServer,
     pub id: String,
     pub token: String,
     key: DeviceKey,
 }
 
-impl OutsideAgent {
+impl ExternalAgent {
     #[must_use]
     pub fn new(server: &A2hServer, (id, token): (String, String)) -> Self {
         Self { server: server.clone(), id, token, key: DeviceKey::new() }
@@ -42,21 +42,21 @@ impl OutsideAgent {
     }
 
     /// Sends a request with the agent's token.
-    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> A2hResponse {
         self.server.send(method, path, Some(&self.token), Some(body)).await
     }
 
     /// Sends a `GET` with the agent's token.
-    pub async fn get(&self, path: &str) -> Reply {
+    pub async fn get(&self, path: &str) -> A2hResponse {
         self.server.send(Method::GET, path, Some(&self.token), None).await
     }
 
-    pub async fn post(&self, conversation: &str, message: &Value) -> Reply {
+    pub async fn post(&self, conversation: &str, message: &Value) -> A2hResponse {
         self.send(Method::POST, &format!("/conversations/{conversation}/messages"), message).await
     }
 
     /// Polls for events, with a query such as `?wait=0`.
-    pub async fn poll(&self, query: &str) -> Reply {
+    pub async fn poll(&self, query: &str) -> A2hResponse {
         self.get(&format!("/agents/{}/messages/poll{query}", self.id)).await
     }
 
@@ -81,7 +81,7 @@ impl Handset {
         answer.data()["id"].as_str().unwrap().to_owned()
     }
 
-    pub async fn post(&self, conversation: &str, message: &Value) -> Reply {
+    pub async fn post(&self, conversation: &str, message: &Value) -> A2hResponse {
         self.send(Method::POST, &format!("/conversations/{conversation}/messages"), message).await
     }
 
@@ -92,7 +92,7 @@ impl Handset {
     }
 
     /// Uploads keys.
-    pub async fn bring(&self, body: &Value) -> Reply {
+    pub async fn bring(&self, body: &Value) -> A2hResponse {
         self.send(Method::POST, &format!("/users/me/devices/{}/keys", self.id), body).await
     }
 }

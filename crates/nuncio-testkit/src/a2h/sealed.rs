@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_a2h::client::{DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, Sign, Who, enrol};
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, StreamEvent, Streamed};
+use nuncio_a2h::client::{
+    DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, RelayIdentity, SignFn, enrol,
+};
+use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, StreamEvent, StreamEventKind, UnopenedMessage};
 use nuncio_a2h::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::MessageRef;
@@ -18,7 +20,7 @@ use nuncio_core::ids::{CallId, DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_engine::ports::{Clock, Dial, Fetch};
-use nuncio_identity::seal::{Keep, NewParty, Party};
+use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
 use serde_json::{Value, json};
@@ -26,44 +28,44 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 mod agent;
-mod between;
 mod content_keys;
 mod jumping;
+mod meddling_proxy;
 
-pub use agent::{Reached, SealedAgent};
-pub use between::Between;
+pub use agent::{AgentTransport, SealedAgent};
 pub use content_keys::content_key_in;
 pub use jumping::JumpingClock;
+pub use meddling_proxy::MeddlingProxy;
 
 /// Network access and clock of a peer.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct PeerNetwork {
     pub fetch: Arc<dyn Fetch>,
     pub dial: Arc<dyn Dial>,
     pub clock: Arc<dyn Clock>,
 }
 
-impl Way {
+impl PeerNetwork {
     #[must_use]
-    pub fn straight() -> Self {
+    pub fn direct() -> Self {
         let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
         Self { fetch: Arc::clone(&fetch) as _, dial: fetch, clock: Arc::new(SystemClock) }
     }
 
     #[must_use]
-    pub fn through(between: &Between) -> Self {
+    pub fn through(between: &MeddlingProxy) -> Self {
         let between = Arc::new(between.clone());
         Self { fetch: Arc::clone(&between) as _, dial: between, clock: Arc::new(SystemClock) }
     }
 
     #[must_use]
-    pub fn by_clock(self, clock: &(impl Clock + Clone)) -> Self {
+    pub fn with_clock(self, clock: &(impl Clock + Clone)) -> Self {
         Self { clock: Arc::new(clock.clone()), ..self }
     }
 }
 
 /// Answer of the device to a tool call.
-type Act = Arc<dyn Fn(&ToolCall) -> Outcome + Send + Sync>;
+type CallAction = Arc<dyn Fn(&ToolCall) -> Outcome + Send + Sync>;
 
 /// A device that exchanges sealed messages.
 #[derive(Debug)]
@@ -74,17 +76,17 @@ pub struct SealedDevice {
     /// Number of calls that it ran.
     pub ran: Arc<AtomicUsize>,
     /// Opened messages.
-    pub heard: Arc<Mutex<Vec<Inbound>>>,
+    pub heard: Arc<Mutex<Vec<InboundMessage>>>,
     /// Messages that could not be opened.
-    pub refused: Arc<Mutex<Vec<Refused>>>,
+    pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
     /// Received stream events.
     pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
-    who: Who,
+    who: RelayIdentity,
     sign: Signer,
     stop: CancellationToken,
 }
 
-struct Signer(Sign);
+struct Signer(SignFn);
 
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,31 +102,31 @@ impl SealedDevice {
     pub async fn start(
         url: &str,
         code: &str,
-        keep: Arc<dyn Keep>,
+        keep: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        Self::start_by(&Way::straight(), url, code, keep, act).await
+        Self::start_by(&PeerNetwork::direct(), url, code, keep, act).await
     }
 
     pub async fn start_by(
-        way: &Way,
+        way: &PeerNetwork,
         url: &str,
         code: &str,
-        keep: Arc<dyn Keep>,
+        keep: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        let Way { fetch, dial, clock } = way.clone();
+        let PeerNetwork { fetch, dial, clock } = way.clone();
         let (url, now) = (Url::parse(url).unwrap(), clock.now());
-        let mut party = match Party::load(Arc::clone(&keep)).unwrap() {
+        let mut party = match SealIdentity::load(Arc::clone(&keep)).unwrap() {
             Some(party) => party,
             None => {
-                let new = NewParty { named: None, mode: SealMode::Stateful, now };
-                Party::create(Arc::clone(&keep), &new).unwrap()
+                let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now };
+                SealIdentity::create(Arc::clone(&keep), &new).unwrap()
             }
         };
         let key = party.signing_key();
-        let signing = Mutex::new(Party::load(Arc::clone(&keep)).unwrap().unwrap());
-        let sign: Sign = Arc::new(move |message| signing.lock().unwrap().sign(message));
+        let signing = Mutex::new(SealIdentity::load(Arc::clone(&keep)).unwrap().unwrap());
+        let sign: SignFn = Arc::new(move |message| signing.lock().unwrap().sign(message));
         let kept = keep.load(SELF).unwrap().map(|bytes| serde_json::from_slice::<Value>(&bytes).unwrap());
         let kept = match kept {
             Some(kept) => kept,
@@ -140,7 +142,7 @@ impl SealedDevice {
         let person: PersonName = serde_json::from_value(kept["person"].clone()).unwrap();
         let device: DeviceId = serde_json::from_value(kept["device"].clone()).unwrap();
         party.set_owner_device(Recipient::Person(person.clone()), device.clone(), now).unwrap();
-        let who = Who::Device(person.clone(), device);
+        let who = RelayIdentity::Device(person.clone(), device);
         let login = DeviceLogin {
             who: who.clone(),
             url: url.clone(),
@@ -155,9 +157,9 @@ impl SealedDevice {
         let address = RelayAddress { url, trust: Trust::Configured };
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
         let ran = Arc::<AtomicUsize>::default();
-        let (heard, refused) = <(Arc<Mutex<Vec<Inbound>>>, Arc<Mutex<Vec<Refused>>>)>::default();
+        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
         let streamed = Arc::<Mutex<Vec<StreamEvent>>>::default();
-        let hands = Hands {
+        let hands = TestDeviceHandler {
             relay: Arc::clone(&relay),
             keep: Arc::clone(&keep),
             act: Arc::new(act),
@@ -198,7 +200,7 @@ impl SealedDevice {
 
     /// Its keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
-        let Who::Device(person, device) = &self.who else { panic!("a device is a person's") };
+        let RelayIdentity::Device(person, device) = &self.who else { panic!("a device is a person's") };
         let all = self.relay.keys_of(&Recipient::Person(person.clone())).await.unwrap();
         all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
     }
@@ -229,13 +231,13 @@ impl SealedDevice {
         let mut saying = false;
         for event in &*self.streamed.lock().unwrap() {
             match (&event.what, words.last_mut()) {
-                (Streamed::Delta(more), Some(said)) if saying => said.push_str(more),
-                (Streamed::Delta(more), _) => words.push(more.clone()),
-                (Streamed::Begun, _) => words.push("begun".to_owned()),
-                (Streamed::Done { .. }, _) => words.push("done".to_owned()),
-                (Streamed::Aborted, _) => words.push("aborted".to_owned()),
+                (StreamEventKind::Delta(more), Some(said)) if saying => said.push_str(more),
+                (StreamEventKind::Delta(more), _) => words.push(more.clone()),
+                (StreamEventKind::Begun, _) => words.push("begun".to_owned()),
+                (StreamEventKind::Done { .. }, _) => words.push("done".to_owned()),
+                (StreamEventKind::Aborted, _) => words.push("aborted".to_owned()),
             }
-            saying = matches!(event.what, Streamed::Delta(_));
+            saying = matches!(event.what, StreamEventKind::Delta(_));
         }
         words
     }
@@ -259,26 +261,26 @@ impl Drop for SealedDevice {
 }
 
 /// Claims calls and answers each once; a repeated call gets the stored answer.
-struct Hands {
+struct TestDeviceHandler {
     relay: Arc<HttpRelay>,
-    keep: Arc<dyn Keep>,
-    act: Act,
+    keep: Arc<dyn KeyStore>,
+    act: CallAction,
     ran: Arc<AtomicUsize>,
-    heard: Arc<Mutex<Vec<Inbound>>>,
-    refused: Arc<Mutex<Vec<Refused>>>,
+    heard: Arc<Mutex<Vec<InboundMessage>>>,
+    refused: Arc<Mutex<Vec<UnopenedMessage>>>,
     streamed: Arc<Mutex<Vec<StreamEvent>>>,
     clock: Arc<dyn Clock>,
 }
 
-impl fmt::Debug for Hands {
+impl fmt::Debug for TestDeviceHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hands")
+        f.write_str("TestDeviceHandler")
     }
 }
 
 #[async_trait]
-impl OnMessage for Hands {
-    async fn on_message(&self, peer: &Peer, message: Inbound) {
+impl PeerHandler for TestDeviceHandler {
+    async fn on_message(&self, peer: &Peer, message: InboundMessage) {
         self.heard.lock().unwrap().push(message.clone());
         let Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) =
             serde_json::from_value(message.payload.clone())
@@ -296,7 +298,7 @@ impl OnMessage for Hands {
         let _ = peer.respond(&message.conversation, response).await;
     }
 
-    async fn on_refused(&self, _: &Peer, refused: Refused) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
         self.refused.lock().unwrap().push(refused);
     }
 
@@ -305,13 +307,13 @@ impl OnMessage for Hands {
     }
 }
 
-impl Hands {
+impl TestDeviceHandler {
     /// Claims a call, retrying while the relay cannot be reached.
     async fn claim(&self, place: &MessageRef) -> bool {
         loop {
             match self.relay.claim(&place.id().unwrap()).await {
                 Ok(mine) => return mine,
-                Err(error) if error.may_pass() => {
+                Err(error) if error.is_retryable() => {
                     self.clock.sleep_until(self.clock.now().after(Duration::from_millis(200))).await;
                 }
                 Err(_) => return false,

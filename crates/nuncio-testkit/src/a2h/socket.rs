@@ -12,7 +12,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum SocketMessage {
     Frame(Value),
     /// Ping of the server; the library answers it with the next read or write.
     Ping,
@@ -58,21 +58,21 @@ impl Socket {
         let _ = self.0.send(message).await;
     }
 
-    pub async fn hear(&mut self) -> Heard {
+    pub async fn hear(&mut self) -> SocketMessage {
         loop {
             match self.0.next().await {
-                Some(Ok(Message::Text(text))) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
+                Some(Ok(Message::Text(text))) => return SocketMessage::Frame(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Ping(_))) => {
                     // The pong is sent by the flush.
                     let _ = self.0.flush().await;
-                    return Heard::Ping;
+                    return SocketMessage::Ping;
                 }
                 Some(Ok(Message::Close(frame))) => {
                     let _ = self.0.close(None).await;
-                    return Heard::Closed(frame.map_or(0, |frame| frame.code.into()));
+                    return SocketMessage::Closed(frame.map_or(0, |frame| frame.code.into()));
                 }
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Heard::Closed(0),
+                Some(Err(_)) | None => return SocketMessage::Closed(0),
             }
         }
     }
@@ -81,9 +81,9 @@ impl Socket {
     pub async fn frame(&mut self) -> Value {
         loop {
             match self.hear().await {
-                Heard::Frame(frame) => return frame,
-                Heard::Ping => {}
-                Heard::Closed(code) => panic!("the connection ended: {code}"),
+                SocketMessage::Frame(frame) => return frame,
+                SocketMessage::Ping => {}
+                SocketMessage::Closed(code) => panic!("the connection ended: {code}"),
             }
         }
     }
@@ -101,7 +101,7 @@ impl Socket {
     /// The close code, skipping frames before it.
     pub async fn closed(&mut self) -> u16 {
         loop {
-            if let Heard::Closed(code) = self.hear().await {
+            if let SocketMessage::Closed(code) = self.hear().await {
                 return code;
             }
         }

@@ -7,19 +7,19 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Credential, EngineError};
 
-use super::line::{End, Incoming, Line};
-use super::seats::Sitter;
-use super::{A2h, Door};
-use crate::server::{Shown, identify};
+use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
+use super::socket_slots::SocketOwner;
+use super::{A2h, SocketEndpoint};
+use crate::server::{TokenIdentity, identify};
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
 
 /// Time until the first frame.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct AuthenticatedConnection {
     pub(super) recipient: Recipient,
-    pub(super) sitter: Sitter,
+    pub(super) owner: SocketOwner,
     /// Token of the connection, which is checked again later.
     pub(super) token: Box<str>,
     /// Expiry of the token.
@@ -29,20 +29,28 @@ pub(super) struct Admitted {
 }
 
 /// Waits for the first frame and authenticates the connection.
-pub(super) async fn admit(a2h: &A2h, door: &Door, line: &mut Line) -> Result<Admitted, End> {
+pub(super) async fn admit(
+    a2h: &A2h,
+    door: &SocketEndpoint,
+    line: &mut SocketConnection,
+) -> Result<AuthenticatedConnection, CloseReason> {
     let late = line.until(line.now().after(PATIENCE));
     let frame = tokio::select! {
         frame = first(line) => frame?,
-        () = late => return Err(End::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
-        () = a2h.engine.until_closing() => return Err(End::STOPPING),
+        () = late => return Err(CloseReason::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
+        () = a2h.engine.until_closing() => return Err(CloseReason::STOPPING),
     };
     let admitted = match frame {
         Ok(ClientFrame::Auth { token, agent_id, after }) => {
             let named = match door {
-                Door::Human => Ok(None),
-                Door::Agent(None) => Ok(agent_id),
-                Door::Agent(Some(id)) if agent_id.as_ref().is_none_or(|said| said == id) => Ok(Some(id.clone())),
-                Door::Agent(Some(_)) => Err(refused("wrong_agent", "the address and the frame name different agents")),
+                SocketEndpoint::Human => Ok(None),
+                SocketEndpoint::Agent(None) => Ok(agent_id),
+                SocketEndpoint::Agent(Some(id)) if agent_id.as_ref().is_none_or(|said| said == id) => {
+                    Ok(Some(id.clone()))
+                }
+                SocketEndpoint::Agent(Some(_)) => {
+                    Err(refused("wrong_agent", "the address and the frame name different agents"))
+                }
             };
             match named {
                 Ok(named) => look_up(a2h, door, token, named.as_ref(), after).await,
@@ -56,18 +64,18 @@ pub(super) async fn admit(a2h: &A2h, door: &Door, line: &mut Line) -> Result<Adm
         Ok(Ok(admitted)) => Ok(admitted),
         Ok(Err(refusal)) => {
             line.say(&ServerFrame::AuthError(refusal)).await?;
-            Err(End::UNKNOWN)
+            Err(CloseReason::UNKNOWN)
         }
         Err(error) => {
             tracing::error!(%error, "cannot authenticate a connection");
-            Err(End::FAULT)
+            Err(CloseReason::FAULT)
         }
     }
 }
 
-async fn first(line: &mut Line) -> Result<Result<ClientFrame, String>, End> {
+async fn first(line: &mut SocketConnection) -> Result<Result<ClientFrame, String>, CloseReason> {
     loop {
-        if let Incoming::Frame(frame) = line.next().await? {
+        if let IncomingFrame::Frame(frame) = line.next().await? {
             return Ok(frame);
         }
     }
@@ -75,40 +83,40 @@ async fn first(line: &mut Line) -> Result<Result<ClientFrame, String>, End> {
 
 async fn look_up(
     a2h: &A2h,
-    door: &Door,
+    door: &SocketEndpoint,
     token: String,
     named: Option<&nuncio_core::ids::AgentId>,
     after: Option<u64>,
-) -> Result<Result<Admitted, Refusal>, EngineError> {
+) -> Result<Result<AuthenticatedConnection, Refusal>, EngineError> {
     let Some(shown) = identify(&a2h.engine, &*a2h.tokens, &token).await? else {
         return Ok(Err(invalid()));
     };
-    let Some((recipient, sitter)) = who(&shown) else { return Ok(Err(invalid())) };
+    let Some((recipient, owner)) = who(&shown) else { return Ok(Err(invalid())) };
     let fits = match (door, &recipient) {
-        (Door::Human, Recipient::Person(_)) => true,
-        (Door::Agent(_), Recipient::Agent(id)) => named.is_none_or(|named| named == id),
+        (SocketEndpoint::Human, Recipient::Person(_)) => true,
+        (SocketEndpoint::Agent(_), Recipient::Agent(id)) => named.is_none_or(|named| named == id),
         _ => false,
     };
     if !fits {
         return Ok(Err(refused("wrong_agent", "this token is not for this address, or not of that agent")));
     }
     if let Recipient::Agent(id) = &recipient
-        && a2h.engine.is_called(id)
+        && a2h.engine.has_webhook(id)
     {
         let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
         return Ok(Err(refused("connection_mode", message)));
     }
-    Ok(Ok(Admitted { recipient, sitter, token: token.into(), expires_at: shown.expires_at, after }))
+    Ok(Ok(AuthenticatedConnection { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
 }
 
 /// Recipient whose events the connection gets, and the slot it occupies.
-pub(super) fn who(shown: &Shown) -> Option<(Recipient, Sitter)> {
+pub(super) fn who(shown: &TokenIdentity) -> Option<(Recipient, SocketOwner)> {
     match (&shown.caller.principal, &shown.caller.credential) {
         (Principal::Person(name), Credential::Device(device)) => {
-            Some((Recipient::Person(name.clone()), Sitter::Device(device.clone())))
+            Some((Recipient::Person(name.clone()), SocketOwner::Device(device.clone())))
         }
         (Principal::Agent(id), Credential::AgentToken) => {
-            Some((Recipient::Agent(id.clone()), Sitter::Agent(id.clone())))
+            Some((Recipient::Agent(id.clone()), SocketOwner::Agent(id.clone())))
         }
         _ => None,
     }

@@ -20,11 +20,11 @@ pub(super) struct Replay(VecDeque<(ConversationId, u64)>);
 
 /// Next part of a replay.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum ReplayPart {
     /// Messages, and whether there are more.
     Messages(Vec<ConversationMessage>, bool),
     /// The reader is no member of the conversation.
-    NotTheirs(ConsentError),
+    NotMember(ConsentError),
 }
 
 impl Replay {
@@ -56,10 +56,10 @@ pub(super) async fn read(
     a2h: &A2h,
     reader: Recipient,
     (conversation, after): (ConversationId, u64),
-) -> Result<Next, ConsentError> {
+) -> Result<ReplayPart, ConsentError> {
     match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, BATCH).await {
-        Ok((messages, more)) => Ok(Next::Messages(messages, more)),
-        Err(why) if why.code == Code::ConversationNotFound => Ok(Next::NotTheirs(why)),
+        Ok((messages, more)) => Ok(ReplayPart::Messages(messages, more)),
+        Err(why) if why.code == Code::ConversationNotFound => Ok(ReplayPart::NotMember(why)),
         Err(why) => Err(why),
     }
 }

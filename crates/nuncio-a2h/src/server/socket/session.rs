@@ -9,12 +9,12 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
 use super::A2h;
-use super::entry::{Admitted, invalid, who};
-use super::line::{End, Incoming, Line};
-use super::replay::{self, Next, Replay};
-use super::seats::Sitter;
-use super::streams::{Streaming, news};
-use crate::error::Refused;
+use super::entry::{AuthenticatedConnection, invalid, who};
+use super::replay::{self, Replay, ReplayPart};
+use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
+use super::socket_slots::SocketOwner;
+use super::streams::{StreamRole, news};
+use crate::error::A2hError;
 use crate::server::identify;
 use crate::wire::event::Event;
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
@@ -33,10 +33,10 @@ const BATCH: usize = 100;
 /// Reader name under which an agent's read position is stored.
 pub(in crate::server) const AGENT: &str = "agent";
 
-pub(super) struct Session<'a> {
+pub(super) struct SocketSession<'a> {
     a2h: &'a A2h,
     recipient: Recipient,
-    sitter: Sitter,
+    owner: SocketOwner,
     token: Box<str>,
     expires_at: Option<Timestamp>,
     /// Whether the client was warned that its token expires.
@@ -52,21 +52,25 @@ pub(super) struct Session<'a> {
     unanswered: u32,
     next_ping: Timestamp,
     frames: u32,
-    streaming: Streaming,
+    streaming: StreamRole,
 }
 
-type Mail<'a> = BoxFuture<'a, Result<Found, EngineError>>;
+type Mail<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
 
-enum Found {
+enum EventBatch {
     /// Events; empty when the server stops.
     Mail(Vec<QueuedNotification>),
     /// Part of a requested replay.
-    Again(Next),
+    Replay(ReplayPart),
 }
 
-impl<'a> Session<'a> {
-    pub(super) async fn run(a2h: &'a A2h, admitted: Admitted, line: &mut Line) -> End {
-        let seat = a2h.sockets.seats.take(admitted.sitter.clone());
+impl<'a> SocketSession<'a> {
+    pub(super) async fn run(
+        a2h: &'a A2h,
+        admitted: AuthenticatedConnection,
+        line: &mut SocketConnection,
+    ) -> CloseReason {
+        let seat = a2h.sockets.seats.take(admitted.owner.clone());
         let begun = Self::begin(a2h, admitted, line).await;
         let mut session = match begun {
             Ok(session) => session,
@@ -81,8 +85,8 @@ impl<'a> Session<'a> {
                 incoming = line.next() => match incoming {
                     // Boxed, so that an idle connection does not reserve memory for it.
                     Ok(incoming) => match Box::pin(session.hear(incoming, line)).await {
-                        Ok(Moved::Nowhere) => Ok(()),
-                        Ok(Moved::Elsewhere) => {
+                        Ok(PositionChange::Unchanged) => Ok(()),
+                        Ok(PositionChange::Changed) => {
                             mail = session.mail();
                             Ok(())
                         }
@@ -97,7 +101,7 @@ impl<'a> Session<'a> {
                 }
                 () = &mut timer => session.tick(line).await,
                 () = seat.taken_over() => session.still_holds(line).await.and_then(|()| {
-                    Err(End::closed(close::REPLACED, "a newer connection of this device or agent took over"))
+                    Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent took over"))
                 }),
                 // Last, because transient stream events must not delay stored ones.
                 told = session.streaming.next() => line.say(&news(told)).await,
@@ -109,14 +113,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn begin(a2h: &'a A2h, admitted: Admitted, line: &mut Line) -> Result<Self, End> {
-        let Admitted { recipient, sitter, token, expires_at, after } = admitted;
+    async fn begin(
+        a2h: &'a A2h,
+        admitted: AuthenticatedConnection,
+        line: &mut SocketConnection,
+    ) -> Result<Self, CloseReason> {
+        let AuthenticatedConnection { recipient, owner, token, expires_at, after } = admitted;
         let now = line.now();
         let mut session = Self {
             a2h,
-            streaming: Streaming::of(&a2h.engine, &recipient),
+            streaming: StreamRole::of(&a2h.engine, &recipient),
             recipient,
-            sitter,
+            owner,
             token,
             expires_at,
             warned: false,
@@ -136,7 +144,7 @@ impl<'a> Session<'a> {
     }
 
     fn known(&self, last_seq: u64) -> ServerFrame {
-        let streams = matches!(self.streaming, Streaming::Sends(_));
+        let streams = matches!(self.streaming, StreamRole::Sends(_));
         ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq, streams }
     }
 
@@ -146,21 +154,21 @@ impl<'a> Session<'a> {
         match self.replay.first() {
             Some(place) => async move {
                 let next = replay::read(a2h, recipient, place).await;
-                next.map(Found::Again).map_err(|why| EngineError::new(why.code, why.message))
+                next.map(EventBatch::Replay).map_err(|why| EngineError::new(why.code, why.message))
             }
             .boxed(),
-            None => async move { a2h.engine.next_mail(&recipient, after, BATCH).await.map(Found::Mail) }.boxed(),
+            None => async move { a2h.engine.next_mail(&recipient, after, BATCH).await.map(EventBatch::Mail) }.boxed(),
         }
     }
 
     fn reader(&self) -> &str {
-        match &self.sitter {
-            Sitter::Device(id) => id.as_str(),
-            Sitter::Agent(_) => AGENT,
+        match &self.owner {
+            SocketOwner::Device(id) => id.as_str(),
+            SocketOwner::Agent(_) => AGENT,
         }
     }
 
-    async fn head(&self) -> Result<u64, End> {
+    async fn head(&self) -> Result<u64, CloseReason> {
         self.a2h.engine.mail_head(&self.recipient).await.map_err(fault)
     }
 
@@ -172,17 +180,25 @@ impl<'a> Session<'a> {
         next.min(warning)
     }
 
-    async fn tell(&mut self, found: Result<Found, EngineError>, line: &mut Line) -> Result<(), End> {
+    async fn tell(
+        &mut self,
+        found: Result<EventBatch, EngineError>,
+        line: &mut SocketConnection,
+    ) -> Result<(), CloseReason> {
         let found = found.map_err(fault)?;
         self.streaming.tell_waiting(line).await?;
         match found {
-            Found::Mail(mail) if mail.is_empty() => Err(End::STOPPING),
-            Found::Mail(mail) => self.tell_mail(mail, line).await,
-            Found::Again(next) => self.tell_again(next, line).await,
+            EventBatch::Mail(mail) if mail.is_empty() => Err(CloseReason::STOPPING),
+            EventBatch::Mail(mail) => self.tell_mail(mail, line).await,
+            EventBatch::Replay(next) => self.tell_again(next, line).await,
         }
     }
 
-    async fn tell_mail(&mut self, mail: Vec<QueuedNotification>, line: &mut Line) -> Result<(), End> {
+    async fn tell_mail(
+        &mut self,
+        mail: Vec<QueuedNotification>,
+        line: &mut SocketConnection,
+    ) -> Result<(), CloseReason> {
         for mailed in mail {
             if matches!(mailed.happening, Notification::DevicesChanged { .. }) {
                 self.still_holds(line).await?;
@@ -197,9 +213,9 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn tell_again(&mut self, next: Next, line: &mut Line) -> Result<(), End> {
+    async fn tell_again(&mut self, next: ReplayPart, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let more = match next {
-            Next::Messages(messages, more) => {
+            ReplayPart::Messages(messages, more) => {
                 for posted in messages {
                     self.replay.sent_up_to(posted.seq);
                     if let Some(event) = Event::again(&self.recipient, posted) {
@@ -209,7 +225,7 @@ impl<'a> Session<'a> {
                 }
                 more
             }
-            Next::NotTheirs(why) => {
+            ReplayPart::NotMember(why) => {
                 line.say(&ServerFrame::error(why.code, why.message)).await?;
                 false
             }
@@ -220,19 +236,19 @@ impl<'a> Session<'a> {
         if self.replay.is_over() { self.resumed(line).await } else { Ok(()) }
     }
 
-    async fn resumed(&self, line: &mut Line) -> Result<(), End> {
+    async fn resumed(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let last_seq = self.head().await?;
         line.say(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await
     }
 
-    async fn tick(&mut self, line: &mut Line) -> Result<(), End> {
+    async fn tick(&mut self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let now = line.now();
         self.streaming.expire(line).await?;
         if let Some(expires_at) = self.expires_at {
             if now >= expires_at {
                 let message = "the token has run out; get a new one and renew in time";
                 line.say(&ServerFrame::AuthError(Refusal::new("expired", message))).await?;
-                return Err(End::UNKNOWN);
+                return Err(CloseReason::UNKNOWN);
             }
             if !self.warned && now >= before(expires_at, WARNING) {
                 self.warned = true;
@@ -244,7 +260,7 @@ impl<'a> Session<'a> {
         }
         // After the machine slept, the client gets one more ping before the connection is closed.
         if now >= self.heard.after(SILENCE) && self.unanswered >= 2 {
-            return Err(End::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
+            return Err(CloseReason::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
         }
         self.next_ping = now.after(PING);
         self.frames = 0;
@@ -254,12 +270,12 @@ impl<'a> Session<'a> {
     }
 
     /// Closes the connection if its device or token was revoked, or the agent switched to webhook delivery.
-    async fn still_holds(&self, line: &mut Line) -> Result<(), End> {
+    async fn still_holds(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let engine = &self.a2h.engine;
-        let (holds, reason) = match &self.sitter {
-            Sitter::Device(id) => (engine.valid_device(id).await.map_err(fault)?.is_some(), "device_revoked"),
-            Sitter::Agent(id) if engine.is_called(id) => (false, "connection_mode"),
-            Sitter::Agent(id) => {
+        let (holds, reason) = match &self.owner {
+            SocketOwner::Device(id) => (engine.valid_device(id).await.map_err(fault)?.is_some(), "device_revoked"),
+            SocketOwner::Agent(id) if engine.has_webhook(id) => (false, "connection_mode"),
+            SocketOwner::Agent(id) => {
                 let caller = engine.authenticate_agent_token(&self.token).await.map_err(fault)?;
                 let same = nuncio_core::principal::Principal::Agent(id.clone());
                 (caller.is_some_and(|caller| caller.principal == same), "token_revoked")
@@ -269,22 +285,26 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         line.say(&ServerFrame::Invalidated { reason: reason.to_owned() }).await?;
-        Err(End::UNKNOWN)
+        Err(CloseReason::UNKNOWN)
     }
 
-    async fn hear(&mut self, incoming: Incoming, line: &mut Line) -> Result<Moved, End> {
+    async fn hear(
+        &mut self,
+        incoming: IncomingFrame,
+        line: &mut SocketConnection,
+    ) -> Result<PositionChange, CloseReason> {
         self.frames += 1;
         if self.frames > MAX_FRAMES {
-            return Err(End::closed(close::TOO_MANY, "too many frames"));
+            return Err(CloseReason::closed(close::TOO_MANY, "too many frames"));
         }
         let frame = match incoming {
-            Incoming::Pong => {
+            IncomingFrame::Pong => {
                 self.heard = line.now();
                 self.unanswered = 0;
-                return Ok(Moved::Nowhere);
+                return Ok(PositionChange::Unchanged);
             }
-            Incoming::Other => return Ok(Moved::Nowhere),
-            Incoming::Frame(frame) => frame,
+            IncomingFrame::Other => return Ok(PositionChange::Unchanged),
+            IncomingFrame::Frame(frame) => frame,
         };
         match frame {
             Ok(ClientFrame::Ack { seq }) => self.acknowledged(seq, line).await,
@@ -294,7 +314,7 @@ impl<'a> Session<'a> {
                 if self.replay.is_over() {
                     self.resumed(line).await?;
                 }
-                Ok(Moved::Elsewhere)
+                Ok(PositionChange::Changed)
             }
             Ok(ClientFrame::Renew { access_token }) => self.renewed(access_token, line).await,
             Ok(ClientFrame::StreamStart(start)) => self.streamed(StreamFrame::Start(start), line).await,
@@ -310,23 +330,31 @@ impl<'a> Session<'a> {
     }
 
     /// Frames of an accepted stream have their own limits and do not count here.
-    async fn streamed(&mut self, frame: StreamFrame, line: &mut Line) -> Result<Moved, End> {
+    async fn streamed(
+        &mut self,
+        frame: StreamFrame,
+        line: &mut SocketConnection,
+    ) -> Result<PositionChange, CloseReason> {
         let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
         match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
             Ok(()) if begins => {}
             Ok(()) => self.frames -= 1,
-            Err(why) => line.say(&StreamNews::error(stream, Refused::from(why).body.error)).await?,
+            Err(why) => line.say(&StreamNews::error(stream, A2hError::from(why).body.error)).await?,
         }
-        Ok(Moved::Nowhere)
+        Ok(PositionChange::Unchanged)
     }
 
-    async fn objected(&self, message: impl Into<String>, line: &mut Line) -> Result<Moved, End> {
+    async fn objected(
+        &self,
+        message: impl Into<String>,
+        line: &mut SocketConnection,
+    ) -> Result<PositionChange, CloseReason> {
         line.say(&ServerFrame::error(Code::BadRequest, message)).await?;
-        Ok(Moved::Nowhere)
+        Ok(PositionChange::Unchanged)
     }
 
     /// Stores the acknowledged position; events that were not sent cannot be acknowledged.
-    async fn acknowledged(&mut self, seq: u64, line: &mut Line) -> Result<Moved, End> {
+    async fn acknowledged(&mut self, seq: u64, line: &mut SocketConnection) -> Result<PositionChange, CloseReason> {
         if seq > self.sent {
             return self.objected(format!("event {seq} was not sent on this connection yet"), line).await;
         }
@@ -334,29 +362,29 @@ impl<'a> Session<'a> {
             self.a2h.engine.mark_mail_read(&self.recipient, self.reader(), seq).await.map_err(fault)?;
             self.read = seq;
         }
-        Ok(Moved::Nowhere)
+        Ok(PositionChange::Unchanged)
     }
 
-    async fn renewed(&mut self, token: String, line: &mut Line) -> Result<Moved, End> {
+    async fn renewed(&mut self, token: String, line: &mut SocketConnection) -> Result<PositionChange, CloseReason> {
         let shown = identify(&self.a2h.engine, &*self.a2h.tokens, &token).await.map_err(fault)?;
-        let same = shown.filter(|shown| who(shown).is_some_and(|(_, sitter)| sitter == self.sitter));
+        let same = shown.filter(|shown| who(shown).is_some_and(|(_, owner)| owner == self.owner));
         let Some(shown) = same else {
             line.say(&ServerFrame::AuthError(invalid())).await?;
-            return Err(End::UNKNOWN);
+            return Err(CloseReason::UNKNOWN);
         };
         self.token = token.into();
         self.expires_at = shown.expires_at;
         self.warned = false;
         let last_seq = self.head().await?;
         line.say(&self.known(last_seq)).await?;
-        Ok(Moved::Nowhere)
+        Ok(PositionChange::Unchanged)
     }
 }
 
 /// Whether the read position changed, so that pending reads are void.
-enum Moved {
-    Nowhere,
-    Elsewhere,
+enum PositionChange {
+    Unchanged,
+    Changed,
 }
 
 fn before(moment: Timestamp, span: Duration) -> Timestamp {
@@ -365,7 +393,7 @@ fn before(moment: Timestamp, span: Duration) -> Timestamp {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
-fn fault(error: EngineError) -> End {
+fn fault(error: EngineError) -> CloseReason {
     tracing::error!(%error, "cannot serve a connection");
-    End::FAULT
+    CloseReason::FAULT
 }

@@ -7,7 +7,7 @@ use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{StreamPiece, StreamSender, StreamSubscriber, StreamUpdate, StreamUpdateKind};
 use nuncio_engine::{Caller, Credential, Engine};
 
-use super::line::{End, Line};
+use super::socket_connection::{CloseReason, SocketConnection};
 use crate::streamed;
 use crate::wire::message::Sealed;
 use crate::wire::stream::{StreamFrame, StreamNews};
@@ -17,17 +17,17 @@ const WAITING: usize = 64;
 
 /// Role of a connection in streams.
 #[derive(Debug)]
-pub(super) enum Streaming {
+pub(super) enum StreamRole {
     /// A person's device receives streams.
-    Hears(StreamSubscriber),
+    Receives(StreamSubscriber),
     /// An agent sends streams; `None` before its first.
     Sends(Option<Box<StreamSender>>),
 }
 
-impl Streaming {
+impl StreamRole {
     pub(super) fn of(engine: &Engine, recipient: &Recipient) -> Self {
         match recipient {
-            Recipient::Person(_) => Self::Hears(engine.listen_to_streams(recipient)),
+            Recipient::Person(_) => Self::Receives(engine.listen_to_streams(recipient)),
             Recipient::Agent(_) => Self::Sends(None),
         }
     }
@@ -35,14 +35,14 @@ impl Streaming {
     /// Next stream event; never resolves for agents.
     pub(super) async fn next(&self) -> StreamUpdate {
         match self {
-            Self::Hears(ear) => ear.next().await,
+            Self::Receives(ear) => ear.next().await,
             Self::Sends(_) => std::future::pending().await,
         }
     }
 
     /// Sends waiting stream events, so that the end of a stream arrives before its message.
-    pub(super) async fn tell_waiting(&self, line: &mut Line) -> Result<(), End> {
-        let Self::Hears(ear) = self else { return Ok(()) };
+    pub(super) async fn tell_waiting(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
+        let Self::Receives(ear) = self else { return Ok(()) };
         // Limited, so that streams do not delay stored events.
         for _ in 0..WAITING {
             let Some(told) = ear.waiting() else { break };
@@ -60,7 +60,7 @@ impl Streaming {
     }
 
     /// Ends expired streams and notifies their sender.
-    pub(super) async fn expire(&mut self, line: &mut Line) -> Result<(), End> {
+    pub(super) async fn expire(&mut self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
             line.say(&StreamNews::ended(stream, why.as_str())).await?;
@@ -79,7 +79,7 @@ impl Streaming {
             Self::Sends(Some(streamer)) => streamer,
             Self::Sends(none) => none.insert(Box::new(engine.streamer(by(recipient))?)),
             // Returns the reason for the refusal.
-            Self::Hears(_) => return engine.streamer(by(recipient)).map(drop),
+            Self::Receives(_) => return engine.streamer(by(recipient)).map(drop),
         };
         streamed::take(streamer, frame).await
     }

@@ -12,7 +12,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::line::FRAGMENT;
+use super::socket_connection::FRAGMENT;
 
 /// Limit of an incoming frame, in bytes: a token, or the sealed key that starts a stream.
 pub(super) const MAX_FRAME: usize = 16 * 1024;

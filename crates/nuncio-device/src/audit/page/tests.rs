@@ -3,26 +3,26 @@ use std::sync::Arc;
 use nuncio_core::audit::ChainHead;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, ToolName};
-use nuncio_identity::seal::{Keep as _, MemoryKeep};
+use nuncio_identity::seal::{KeyStore as _, MemoryKeyStore};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::records::Records;
 
 /// Twelve calls of two agents, one per hour, with alternating results.
-fn log() -> (Arc<MemoryKeep>, AuditLog) {
-    let keep = Arc::new(MemoryKeep::new());
+fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
+    let keep = Arc::new(MemoryKeyStore::new());
     let records = Records::new(Arc::clone(&keep) as _);
     let log = AuditLog::new(records.clone());
     for number in 0..12_u32 {
-        let became = Became::ALL[number as usize % 4];
+        let status = AuditStatus::ALL[number as usize % 4];
         let entry = AuditEntry {
             call_id: CallId::parse(&format!("call_{number}")).unwrap(),
             agent_id: AgentId::parse(if number % 2 == 0 { "agt_even" } else { "agt_odd" }).unwrap(),
             tool_name: ToolName::parse("read_file").unwrap(),
             scope: ScopeId::parse(if number < 6 { "filesystem:read" } else { "location:read" }).unwrap(),
             arguments_digest: "00".to_owned(),
-            status: became.as_str().to_owned(),
+            status: status.as_str().to_owned(),
             reason: None,
             asked: false,
             timestamp: Timestamp::from_millis(i64::from(number) * 3_600_000),
@@ -42,7 +42,7 @@ fn numbers(page: &AuditPage) -> Vec<u64> {
 #[test]
 fn audit_pages_list_newest_entries_first() {
     let (_, log) = log();
-    let all = Filter::default();
+    let all = AuditFilter::default();
     let first = log.page(&all, None, 5);
     assert_eq!((numbers(&first), first.more, first.fitting), (vec![12, 11, 10, 9, 8], true, 12));
     assert_eq!(first.proof, Ok(12));
@@ -58,20 +58,20 @@ fn audit_pages_list_newest_entries_first() {
 #[test]
 fn filter_selects_entries_while_whole_log_is_verified() {
     let (_, log) = log();
-    let shown = |filter: Filter| {
+    let shown = |filter: AuditFilter| {
         let page = log.page(&filter, None, 50);
         assert_eq!(page.proof, Ok(12));
         assert_eq!(page.fitting, page.entries.len());
         numbers(&page)
     };
     let even = AgentId::parse("agt_even").unwrap();
-    assert_eq!(shown(Filter { agent: Some(even.clone()), ..Filter::default() }), [11, 9, 7, 5, 3, 1]);
-    assert_eq!(shown(Filter { became: Some(Became::Refused), ..Filter::default() }), [10, 6, 2]);
+    assert_eq!(shown(AuditFilter { agent: Some(even.clone()), ..AuditFilter::default() }), [11, 9, 7, 5, 3, 1]);
+    assert_eq!(shown(AuditFilter { status: Some(AuditStatus::Refused), ..AuditFilter::default() }), [10, 6, 2]);
     let scope = ScopeId::parse("filesystem:read").unwrap();
-    let both = Filter { agent: Some(even), scope: Some(scope), ..Filter::default() };
+    let both = AuditFilter { agent: Some(even), scope: Some(scope), ..AuditFilter::default() };
     assert_eq!(shown(both), [5, 3, 1]);
     let hour = |number: i64| Some(Timestamp::from_millis(number * 3_600_000));
-    assert_eq!(shown(Filter { from: hour(2), until: hour(4), ..Filter::default() }), [4, 3]);
+    assert_eq!(shown(AuditFilter { from: hour(2), until: hour(4), ..AuditFilter::default() }), [4, 3]);
 }
 
 #[test]
@@ -81,22 +81,34 @@ fn page_reports_broken_chain_and_still_lists_readable_entries() {
     let original = keep.load(&at(7)).unwrap().unwrap();
 
     keep.save(vec![(at(7), Some(b"{".to_vec()))]).unwrap();
-    let page = log.page(&Filter::default(), None, 50);
-    assert_eq!((page.proof.clone(), page.entries.len()), (Err(AuditBroken::At(7)), 11), "one cannot be read");
+    let page = log.page(&AuditFilter::default(), None, 50);
+    assert_eq!(
+        (page.proof.clone(), page.entries.len()),
+        (Err(AuditChainError::InvalidEntry(7)), 11),
+        "one cannot be read"
+    );
 
     // An entry copied to another number is not accepted there.
     keep.save(vec![(at(7), keep.load(&at(6)).unwrap())]).unwrap();
-    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(7)));
+    assert_eq!(log.page(&AuditFilter::default(), None, 50).proof, Err(AuditChainError::InvalidEntry(7)));
 
     keep.save(vec![(at(7), None)]).unwrap();
-    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(8)), "one is missing");
+    assert_eq!(
+        log.page(&AuditFilter::default(), None, 50).proof,
+        Err(AuditChainError::InvalidEntry(8)),
+        "one is missing"
+    );
     keep.save(vec![(at(7), Some(original))]).unwrap();
-    assert_eq!(log.page(&Filter::default(), None, 50).proof, Ok(12));
+    assert_eq!(log.page(&AuditFilter::default(), None, 50).proof, Ok(12));
 
     let forged = String::from_utf8(keep.load(&at(12)).unwrap().unwrap()).unwrap().replace("\"seq\":12", "\"seq\":13");
     keep.save(vec![(at(13), Some(forged.into_bytes()))]).unwrap();
-    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(13)), "one was put in at the end");
-    assert_eq!(log.verify(), Err(AuditBroken::At(13)));
+    assert_eq!(
+        log.page(&AuditFilter::default(), None, 50).proof,
+        Err(AuditChainError::InvalidEntry(13)),
+        "one was put in at the end"
+    );
+    assert_eq!(log.verify(), Err(AuditChainError::InvalidEntry(13)));
 }
 
 #[test]

@@ -4,10 +4,10 @@ use nuncio_core::judge::{ChangeFinding, ChangeNotice};
 use nuncio_core::text::plain;
 use serde_json::Value;
 
-use crate::change::Changed;
-use crate::consent::Ask;
+use crate::change::ManifestChanges;
+use crate::consent::AccessRequest;
 use crate::pages::Pages;
-use crate::pages::frame::Visit;
+use crate::pages::frame::SignedInRequest;
 use crate::pages::wording;
 
 /// Limit of a displayed value, in characters.
@@ -16,8 +16,8 @@ const MAX_VALUE_CHARS: usize = 600;
 pub(super) struct ChangeView {
     pub(super) since: u64,
     pub(super) note: Option<String>,
-    pub(super) breaking: Vec<Line>,
-    pub(super) others: Vec<Line>,
+    pub(super) breaking: Vec<ChangeRow>,
+    pub(super) others: Vec<ChangeRow>,
     /// Labels of scopes that stay usable.
     pub(super) keeps: Vec<String>,
     /// Labels of scopes that are suspended until new consent.
@@ -26,7 +26,7 @@ pub(super) struct ChangeView {
     pub(super) comparable: bool,
 }
 
-pub(super) struct Line {
+pub(super) struct ChangeRow {
     pub(super) words: String,
     pub(super) about: String,
     pub(super) pointer: String,
@@ -35,25 +35,25 @@ pub(super) struct Line {
 }
 
 impl ChangeView {
-    pub(super) fn new(_: &Pages, visit: &Visit, ask: &Ask, changed: &Changed) -> Self {
+    pub(super) fn new(_: &Pages, visit: &SignedInRequest, ask: &AccessRequest, changed: &ManifestChanges) -> Self {
         let language = visit.language.tag();
         let label = |id: &str| {
             let scope = ask.scopes.iter().find(|scope| scope.id.as_str() == id);
-            scope.and_then(|scope| scope.words.label.say(language)).unwrap_or(id).to_owned()
+            scope.and_then(|scope| scope.words.label.in_language(language)).unwrap_or(id).to_owned()
         };
         let verdict = changed.verdict.as_ref();
         let about = |tool: Option<&str>, scope: Option<&str>| {
             let parts = [tool.map(plain), scope.map(|id| plain(&label(id)))];
             parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
         };
-        let finding = |finding: &ChangeFinding| Line {
+        let finding = |finding: &ChangeFinding| ChangeRow {
             words: wording::rule(visit.text, finding.rule.as_str()),
             about: about(finding.tool.as_deref(), finding.scope.as_deref()),
             pointer: plain(&finding.pointer),
             was: finding.old.as_ref().map(short),
             now: finding.new.as_ref().map(short),
         };
-        let notice = |notice: &ChangeNotice| Line {
+        let notice = |notice: &ChangeNotice| ChangeRow {
             words: wording::rule(visit.text, notice.rule.as_str()),
             about: about(notice.tool.as_deref(), notice.scope.as_deref()),
             pointer: plain(&notice.pointer),

@@ -4,9 +4,9 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::grant::GrantTerm;
 
 use super::change::ChangeView;
-use crate::consent::{Ask, AskedScope};
+use crate::consent::{AccessRequest, RequestedScope};
 use crate::pages::Pages;
-use crate::pages::frame::Visit;
+use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::wording;
 
@@ -17,11 +17,11 @@ pub(super) struct ConsentView {
     pub(super) hash: String,
     pub(super) verified: String,
     pub(super) is_vouched: bool,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<ScopeGroup>,
     pub(super) change: Option<ChangeView>,
 }
 
-pub(super) struct Group {
+pub(super) struct ScopeGroup {
     pub(super) level: &'static str,
     pub(super) heading: &'static str,
     pub(super) hint: &'static str,
@@ -55,13 +55,13 @@ pub(super) struct Choice {
 }
 
 impl ConsentView {
-    pub(super) fn new(pages: &Pages, visit: &Visit, ask: Ask, again: bool) -> Self {
+    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, ask: AccessRequest, again: bool) -> Self {
         let text = visit.text;
         let groups = [Sensitivity::High, Sensitivity::Medium, Sensitivity::Low];
         let group = |level: Sensitivity| {
             let scopes = ask.scopes.iter().filter(|scope| scope.sensitivity == level);
             let scopes: Vec<_> = scopes.map(|scope| view(visit, scope, again)).collect();
-            (!scopes.is_empty()).then(|| Group {
+            (!scopes.is_empty()).then(|| ScopeGroup {
                 level: wording::level(level),
                 heading: text.stake.of(level),
                 hint: text.stake.hint(level),
@@ -73,7 +73,7 @@ impl ConsentView {
             version: ask.manifest_version,
             hash: ask.manifest_hash.to_string(),
             verified: wording::verified(text, &ask.verified),
-            is_vouched: matches!(ask.verified, crate::prompt::Verified::Did { .. }),
+            is_vouched: matches!(ask.verified, crate::prompt::AgentVerification::Did { .. }),
             groups: groups.into_iter().filter_map(group).collect(),
             change: ask.changed.as_ref().map(|changed| ChangeView::new(pages, visit, &ask, changed)),
             name: ask.name,
@@ -81,13 +81,13 @@ impl ConsentView {
     }
 }
 
-fn view(visit: &Visit, scope: &AskedScope, again: bool) -> ScopeView {
+fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> ScopeView {
     let (text, language) = (visit.text, visit.language.tag());
     ScopeView {
         id: scope.id.to_string(),
         anchor: scope.id.as_str().replace(':', "-"),
-        label: scope.words.label.say(language).unwrap_or(scope.id.as_str()).to_owned(),
-        means: scope.words.description.say(language).map(str::to_owned),
+        label: scope.words.label.in_language(language).unwrap_or(scope.id.as_str()).to_owned(),
+        means: scope.words.description.in_language(language).map(str::to_owned),
         agents_words: scope.words.agents_words,
         icon: wording::icon(&scope.id),
         tools: scope.tools.clone(),
@@ -100,7 +100,7 @@ fn view(visit: &Visit, scope: &AskedScope, again: bool) -> ScopeView {
     }
 }
 
-fn terms(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
+fn terms(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
     let texts = &text.term;
     let mut choices = Vec::new();
     // A grant with an end keeps it, unless the person chooses another term.
@@ -126,7 +126,7 @@ fn terms(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
     choices
 }
 
-fn stricter(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
+fn stricter(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
     if scope.at_least == Sensitivity::High {
         return Vec::new();
     }

@@ -7,13 +7,13 @@ use nuncio_core::manifest::CheckedManifest;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
-use crate::audit::{Became, Chained};
+use crate::audit::{AuditStatus, ChainedEntry};
 use crate::error::DeviceError;
-use crate::pages::frame::Visit;
+use crate::known_agents::KnownAgent;
+use crate::localized_text::ScopeTexts;
+use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::{Pages, wording};
-use crate::standing::Known;
-use crate::words::ScopeWords;
 
 /// Limit of a displayed name, in characters.
 const MAX_NAME_CHARS: usize = 60;
@@ -21,7 +21,7 @@ const MAX_NAME_CHARS: usize = 60;
 pub(super) struct EntryView {
     pub(super) seq: u64,
     /// Summary sentence, split into text and inserted names.
-    pub(super) title: Vec<Part>,
+    pub(super) title: Vec<SentencePart>,
     pub(super) agent: String,
     pub(super) agent_href: String,
     pub(super) at: Timestamp,
@@ -42,7 +42,7 @@ pub(super) struct EntryView {
     pub(super) before: String,
 }
 
-pub(super) enum Part {
+pub(super) enum SentencePart {
     Words(String),
     /// Display name chosen by the agent.
     Name(String),
@@ -52,14 +52,14 @@ pub(super) enum Part {
 /// Looks up display names of agents and scopes.
 pub(super) struct Names<'a> {
     pages: &'a Pages,
-    visit: &'a Visit,
-    known: BTreeMap<AgentId, Known>,
+    visit: &'a SignedInRequest,
+    known: BTreeMap<AgentId, KnownAgent>,
     /// Checked manifests, cached.
     checked: BTreeMap<AgentId, Option<CheckedManifest>>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(pages: &'a Pages, visit: &'a Visit) -> Result<Self, DeviceError> {
+    pub(super) fn new(pages: &'a Pages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
         let known = pages.device.agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
     }
@@ -95,22 +95,22 @@ impl<'a> Names<'a> {
         let known = &self.known;
         let checked = self.checked.entry(agent.clone()).or_insert_with(|| known.get(agent)?.manifest(presets));
         let declared = checked.as_ref().and_then(|checked| checked.manifest.scope(scope.as_str()));
-        let words = declared.map(|declared| ScopeWords::of(presets, declared));
-        let label = words.as_ref().and_then(|words| words.label.say(self.visit.language.tag()));
+        let words = declared.map(|declared| ScopeTexts::of(presets, declared));
+        let label = words.as_ref().and_then(|words| words.label.in_language(self.visit.language.tag()));
         label.map_or_else(|| (scope.to_string(), false), |label| (short(label), true))
     }
 }
 
 impl EntryView {
-    pub(super) fn new(names: &mut Names<'_>, chained: Chained) -> Self {
+    pub(super) fn new(names: &mut Names<'_>, chained: ChainedEntry) -> Self {
         let hash = chained.hash().to_string();
-        let Chained { seq, prev_hash, entry } = chained;
+        let ChainedEntry { seq, prev_hash, entry } = chained;
         let visit = names.visit;
-        let (text, became) = (&visit.text.happened, Became::parse(&entry.status));
-        let title = if became == Some(Became::Ran) { &text.ran } else { &text.wanted };
-        let asked: &'static str = match (became, entry.asked) {
+        let (text, status) = (&visit.text.happened, AuditStatus::parse(&entry.status));
+        let title = if status == Some(AuditStatus::Ran) { &text.ran } else { &text.wanted };
+        let asked: &'static str = match (status, entry.asked) {
             (_, false) => &text.not_asked,
-            (Some(Became::Ran | Became::Failed), true) => &text.asked_yes,
+            (Some(AuditStatus::Ran | AuditStatus::Failed), true) => &text.asked_yes,
             (_, true) => &text.asked,
         };
         let (label, agents_words) = names.scope(&entry.agent_id, &entry.scope);
@@ -121,9 +121,9 @@ impl EntryView {
             agent_href: visit.to(&format!("/agents/{}", entry.agent_id)),
             agent: entry.agent_id.to_string(),
             at: entry.timestamp,
-            class: became.map_or("became-failed", class),
-            outcome: became.map_or_else(|| plain(&entry.status), |became| outcome(visit.text, became).to_owned()),
-            why: why(visit.text, became, entry.reason.as_deref(), entry.asked),
+            class: status.map_or("became-failed", class),
+            outcome: status.map_or_else(|| plain(&entry.status), |status| outcome(visit.text, status).to_owned()),
+            why: why(visit.text, status, entry.reason.as_deref(), entry.asked),
             asked,
             icon: wording::icon(&entry.scope),
             scope: entry.scope.to_string(),
@@ -137,44 +137,44 @@ impl EntryView {
     }
 }
 
-pub(super) fn outcome(text: &Texts, became: Became) -> &str {
+pub(super) fn outcome(text: &Texts, status: AuditStatus) -> &str {
     let text = &text.happened;
-    match became {
-        Became::Ran => &text.became_ran,
-        Became::Refused => &text.became_refused,
-        Became::Failed => &text.became_failed,
-        Became::Elsewhere => &text.became_elsewhere,
+    match status {
+        AuditStatus::Ran => &text.became_ran,
+        AuditStatus::Refused => &text.became_refused,
+        AuditStatus::Failed => &text.became_failed,
+        AuditStatus::Elsewhere => &text.became_elsewhere,
     }
 }
 
-const fn class(became: Became) -> &'static str {
-    match became {
-        Became::Ran => "became-ran",
-        Became::Refused => "became-refused",
-        Became::Failed => "became-failed",
-        Became::Elsewhere => "became-elsewhere",
+const fn class(status: AuditStatus) -> &'static str {
+    match status {
+        AuditStatus::Ran => "became-ran",
+        AuditStatus::Refused => "became-refused",
+        AuditStatus::Failed => "became-failed",
+        AuditStatus::Elsewhere => "became-elsewhere",
     }
 }
 
 /// Reason as text; an unknown code is shown as it is logged.
-fn why(text: &Texts, became: Option<Became>, reason: Option<&str>, asked: bool) -> Option<String> {
+fn why(text: &Texts, status: Option<AuditStatus>, reason: Option<&str>, asked: bool) -> Option<String> {
     match reason {
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
         Some(reason) => Some(text.reason.get(reason).cloned().unwrap_or_else(|| plain(reason))),
-        None if became == Some(Became::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
+        None if status == Some(AuditStatus::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
         None => None,
     }
 }
 
 /// Splits a sentence at its placeholders and inserts the names.
-fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<Part> {
+fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<SentencePart> {
     let mut parts = Vec::new();
     for piece in sentence.split_inclusive('}') {
         let (words, blank) = piece.split_once('{').unwrap_or((piece, ""));
-        parts.push(Part::Words(words.to_owned()));
+        parts.push(SentencePart::Words(words.to_owned()));
         match blank {
-            "agent}" => parts.push(Part::Name(agent.to_owned())),
-            "tool}" => parts.push(Part::Tool(tool.to_owned())),
+            "agent}" => parts.push(SentencePart::Name(agent.to_owned())),
+            "tool}" => parts.push(SentencePart::Tool(tool.to_owned())),
             _ => {}
         }
     }
@@ -226,10 +226,10 @@ mod tests {
         for language in Language::ALL {
             let text = Texts::of(language);
             assert_eq!(text.reason.keys().cloned().collect::<Vec<_>>(), all);
-            for became in Became::ALL {
-                assert!(!outcome(text, became).is_empty());
+            for status in AuditStatus::ALL {
+                assert!(!outcome(text, status).is_empty());
             }
-            assert_eq!(why(text, Some(Became::Failed), Some("NEW\u{202E}"), false), Some("NEW ".to_owned()));
+            assert_eq!(why(text, Some(AuditStatus::Failed), Some("NEW\u{202E}"), false), Some("NEW ".to_owned()));
         }
     }
 
@@ -239,9 +239,9 @@ mod tests {
         let words: Vec<_> = parts
             .iter()
             .map(|part| match part {
-                Part::Words(words) => format!("w:{words}"),
-                Part::Name(name) => format!("n:{name}"),
-                Part::Tool(tool) => format!("t:{tool}"),
+                SentencePart::Words(words) => format!("w:{words}"),
+                SentencePart::Name(name) => format!("n:{name}"),
+                SentencePart::Tool(tool) => format!("t:{tool}"),
             })
             .collect();
         assert_eq!(words, ["w:", "n:{tool}", "w: ran ", "t:read_file", "w: here"]);

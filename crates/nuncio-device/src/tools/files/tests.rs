@@ -29,9 +29,9 @@ impl World {
     }
 }
 
-fn text(found: Result<Found, ToolFailure>) -> Option<String> {
+fn text(found: Result<PathContent, ToolFailure>) -> Option<String> {
     match found {
-        Ok(Found::File(bytes)) => String::from_utf8(bytes).ok(),
+        Ok(PathContent::File(bytes)) => String::from_utf8(bytes).ok(),
         _ => None,
     }
 }
@@ -182,7 +182,7 @@ fn folder_listing_has_sorted_names_and_is_limited() {
     symlink(&world.shut, world.open.join("c")).unwrap();
     let folders = world.folders();
     let names = |path: &str| match folders.read(path) {
-        Ok(Found::Folder { names, more }) => (names, more),
+        Ok(PathContent::Folder { names, more }) => (names, more),
         other => panic!("{path}: {other:?}"),
     };
     let all = (["b.md", "c", "deep/"].map(str::to_owned).to_vec(), false);
@@ -227,10 +227,10 @@ fn swapping_folder_and_link_during_read_does_not_escape() {
         });
         for _ in 0..20_000 {
             if let Ok(found) = folders.read("swap/f") {
-                assert_eq!(found, Found::File(b"inside".to_vec()));
+                assert_eq!(found, PathContent::File(b"inside".to_vec()));
             }
             if let Ok(found) = folders.read("swap") {
-                assert_eq!(found, Found::Folder { names: vec!["f".to_owned()], more: false });
+                assert_eq!(found, PathContent::Folder { names: vec!["f".to_owned()], more: false });
             }
         }
         stop.store(true, Ordering::Relaxed);

@@ -4,23 +4,23 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{AgentToken, HttpRelay, RelayAddress};
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, SendError, ToolError};
+use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SendError, ToolError, UnopenedMessage};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::Trust;
-use nuncio_identity::seal::{Keep, NewParty, Party};
+use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use nuncio_server::SystemEntropy;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::Way;
+use super::PeerNetwork;
 
 /// How the agent receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reached {
+pub enum AgentTransport {
     Socket,
     Polling,
     /// By webhook, with stateless keys.
@@ -32,41 +32,47 @@ pub enum Reached {
 pub struct SealedAgent {
     pub peer: Peer,
     /// Opened messages.
-    pub heard: Arc<Mutex<Vec<Inbound>>>,
+    pub heard: Arc<Mutex<Vec<InboundMessage>>>,
     /// Messages that could not be opened.
-    pub refused: Arc<Mutex<Vec<Refused>>>,
+    pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
     stop: CancellationToken,
 }
 
 impl SealedAgent {
     /// Starts the agent with its keys in `keep`.
-    pub async fn start(way: &Way, url: &str, (id, token): (&str, &str), keep: Arc<dyn Keep>, reached: Reached) -> Self {
-        let Way { fetch, dial, clock } = way.clone();
+    pub async fn start(
+        way: &PeerNetwork,
+        url: &str,
+        (id, token): (&str, &str),
+        keep: Arc<dyn KeyStore>,
+        reached: AgentTransport,
+    ) -> Self {
+        let PeerNetwork { fetch, dial, clock } = way.clone();
         let id = AgentId::parse(id).unwrap();
-        let party = match Party::load(Arc::clone(&keep)).unwrap() {
+        let party = match SealIdentity::load(Arc::clone(&keep)).unwrap() {
             Some(party) => party,
             None => {
                 let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_")).unwrap();
-                let mode = if reached == Reached::Hooks { SealMode::Stateless } else { SealMode::Stateful };
+                let mode = if reached == AgentTransport::Hooks { SealMode::Stateless } else { SealMode::Stateful };
                 let named = Some((Recipient::Agent(id.clone()), device));
-                Party::create(Arc::clone(&keep), &NewParty { named, mode, now: clock.now() }).unwrap()
+                SealIdentity::create(Arc::clone(&keep), &NewSealIdentity { named, mode, now: clock.now() }).unwrap()
             }
         };
         let address = RelayAddress { url: Url::parse(url).unwrap(), trust: Trust::Configured };
         let token = Arc::new(AgentToken::new(id, token.to_owned()));
         let relay = match reached {
-            Reached::Socket => HttpRelay::by_socket(address, token, fetch, dial),
-            Reached::Polling | Reached::Hooks => HttpRelay::by_polling(address, token, fetch),
+            AgentTransport::Socket => HttpRelay::by_socket(address, token, fetch, dial),
+            AgentTransport::Polling | AgentTransport::Hooks => HttpRelay::by_polling(address, token, fetch),
         };
-        let (heard, refused) = <(Arc<Mutex<Vec<Inbound>>>, Arc<Mutex<Vec<Refused>>>)>::default();
-        let ears = Ears { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };
+        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
+        let ears = RecordingHandler { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };
         let (relay, entropy, handler) = (Arc::new(relay), Arc::new(SystemEntropy), Arc::new(ears));
         let peer = Peer::new(PeerConfig { relay, keep, party, clock, entropy, handler });
         peer.publish_keys().await.unwrap();
         let stop = CancellationToken::new();
         match reached {
-            Reached::Hooks => tokio::spawn(peer.clone().run_hooked(stop.clone())),
-            Reached::Socket | Reached::Polling => tokio::spawn(peer.clone().run(stop.clone())),
+            AgentTransport::Hooks => tokio::spawn(peer.clone().run_with_webhook(stop.clone())),
+            AgentTransport::Socket | AgentTransport::Polling => tokio::spawn(peer.clone().run(stop.clone())),
         };
         Self { peer, heard, refused, stop }
     }
@@ -95,18 +101,18 @@ impl Drop for SealedAgent {
 }
 
 #[derive(Debug)]
-struct Ears {
-    heard: Arc<Mutex<Vec<Inbound>>>,
-    refused: Arc<Mutex<Vec<Refused>>>,
+struct RecordingHandler {
+    heard: Arc<Mutex<Vec<InboundMessage>>>,
+    refused: Arc<Mutex<Vec<UnopenedMessage>>>,
 }
 
 #[async_trait]
-impl OnMessage for Ears {
-    async fn on_message(&self, _: &Peer, message: Inbound) {
+impl PeerHandler for RecordingHandler {
+    async fn on_message(&self, _: &Peer, message: InboundMessage) {
         self.heard.lock().unwrap().push(message);
     }
 
-    async fn on_refused(&self, _: &Peer, refused: Refused) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
         self.refused.lock().unwrap().push(refused);
     }
 }

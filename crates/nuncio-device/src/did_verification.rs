@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_identity::seal::verify_did_proof;
-use nuncio_identity::{Did, DidDocument, K1Proof};
+use nuncio_identity::{Did, DidDocument, K1ProofRule};
 use url::Url;
 
 /// Time limit; the person's prompt waits for the result.
@@ -37,6 +37,6 @@ pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) ->
         .await
         .ok()
         .filter(|answer| answer.status == 200)?;
-    let document = DidDocument::from_slice(&answer.body).ok()?.bind(&did, now, K1Proof::Required).ok()?;
+    let document = DidDocument::from_slice(&answer.body).ok()?.bind(&did, now, K1ProofRule::Required).ok()?;
     verify_did_proof(bundle, &document).ok().map(|()| did.to_string())
 }

@@ -10,9 +10,9 @@ const MOST: usize = 256;
 
 /// The latest claims of other devices.
 #[derive(Debug)]
-pub(crate) struct Taken(watch::Sender<VecDeque<MessageId>>);
+pub(crate) struct ClaimedCalls(watch::Sender<VecDeque<MessageId>>);
 
-impl Taken {
+impl ClaimedCalls {
     pub(crate) fn new() -> Self {
         Self(watch::Sender::new(VecDeque::new()))
     }
@@ -42,7 +42,7 @@ mod tests {
 
     #[tokio::test]
     async fn wait_ends_for_earlier_and_later_claims() {
-        let taken = Taken::new();
+        let taken = ClaimedCalls::new();
         (0..=MOST).for_each(|number| taken.add(id(number)));
         taken.wait_for(&id(1)).await;
         taken.wait_for(&id(MOST)).await;

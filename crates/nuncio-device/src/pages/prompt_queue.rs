@@ -11,40 +11,40 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::{oneshot, watch};
 
-use crate::prompt::{Prompt, Question, Said};
+use crate::prompt::{Prompt, PromptAnswer, Question};
 
 /// An answer earlier than this cannot be deliberate.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
-pub struct Desk {
+pub struct PromptQueue {
     clock: Arc<dyn Clock>,
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<BTreeMap<String, PendingPrompt>>,
     changes: watch::Sender<u64>,
 }
 
-struct Open {
+struct PendingPrompt {
     question: Question,
     /// Time when a page first received it; it cannot be answered before.
     shown: Option<Timestamp>,
-    answer: oneshot::Sender<Said>,
+    answer: oneshot::Sender<PromptAnswer>,
 }
 
 /// Why an answer is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotCounted {
+pub(super) enum AnswerRejected {
     /// The prompt expired or was answered on another device.
     Gone,
     /// The person cannot have read the prompt yet.
     TooSoon,
 }
 
-impl Desk {
+impl PromptQueue {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, open: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, PendingPrompt>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,29 +73,29 @@ impl Desk {
     }
 
     /// Answers a prompt.
-    pub(super) fn answer(&self, id: &str, said: Said) -> Result<(), NotCounted> {
+    pub(super) fn answer(&self, id: &str, said: PromptAnswer) -> Result<(), AnswerRejected> {
         let mut open = self.open();
-        let waits = open.get(id).ok_or(NotCounted::Gone)?;
+        let waits = open.get(id).ok_or(AnswerRejected::Gone)?;
         if waits.shown.is_none_or(|shown| self.clock.now() < shown.after(TOO_SOON)) {
-            return Err(NotCounted::TooSoon);
+            return Err(AnswerRejected::TooSoon);
         }
-        let waits = open.remove(id).ok_or(NotCounted::Gone)?;
+        let waits = open.remove(id).ok_or(AnswerRejected::Gone)?;
         drop(open);
         self.changed();
-        waits.answer.send(said).map_err(|_| NotCounted::Gone)
+        waits.answer.send(said).map_err(|_| AnswerRejected::Gone)
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for PromptQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Desk({} wait)", self.open().len())
+        write!(f, "PromptQueue({} wait)", self.open().len())
     }
 }
 
 /// Removes a prompt when its waiting caller is dropped.
-struct Leaves<'a>(&'a Desk, &'a str);
+struct RemovePrompt<'a>(&'a PromptQueue, &'a str);
 
-impl Drop for Leaves<'_> {
+impl Drop for RemovePrompt<'_> {
     fn drop(&mut self) {
         if self.0.open().remove(self.1).is_some() {
             self.0.changed();
@@ -104,14 +104,14 @@ impl Drop for Leaves<'_> {
 }
 
 #[async_trait]
-impl Prompt for Desk {
-    async fn ask(&self, question: &Question) -> Said {
+impl Prompt for PromptQueue {
+    async fn ask(&self, question: &Question) -> PromptAnswer {
         let (answer, heard) = oneshot::channel();
-        let open = Open { question: question.clone(), shown: None, answer };
+        let open = PendingPrompt { question: question.clone(), shown: None, answer };
         self.open().insert(question.id.clone(), open);
-        let _leaves = Leaves(self, &question.id);
+        let _leaves = RemovePrompt(self, &question.id);
         self.changed();
-        heard.await.unwrap_or(Said::No)
+        heard.await.unwrap_or(PromptAnswer::No)
     }
 }
 

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::Peer;
 use super::error::SendError;
-use super::outbox::{Answers, OUTBOX};
+use super::outbox::{MessageIds, OUTBOX};
 use crate::client::RelayError;
 
 /// Confirmation of a message sent by this device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentConfirmation {
     pub conversation: ConversationId,
     pub seq: u64,
     pub client_id: ClientMessageId,
@@ -24,7 +24,7 @@ pub struct Sent {
 impl Peer {
     /// Sends a message under a client message id. However often that is done, by this process or a later one, one
     /// message is sent. Returns its number; `None` if an earlier attempt was accepted, which
-    /// [`OnMessage::on_sent`](super::OnMessage::on_sent) reports.
+    /// [`PeerHandler::on_sent`](super::PeerHandler::on_sent) reports.
     pub async fn send_as(
         &self,
         client_id: ClientMessageId,
@@ -32,17 +32,17 @@ impl Peer {
         content_type: ContentType,
         payload: Value,
     ) -> Result<Option<u64>, SendError> {
-        let turn = self.turn(conversation).await?;
+        let send_slot = self.send_slot(conversation).await?;
         let sealed = self.inner.keep.load(&format!("{OUTBOX}{client_id}"))?;
         let leaving = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
             // Already sealed: the same bytes get the same number.
             Some(leaving) => leaving,
             None => {
-                let named = Answers { client_id, in_reply_to: None };
-                self.prepare(&turn, named, content_type, None, payload).await?
+                let named = MessageIds { client_id, in_reply_to: None };
+                self.prepare(&send_slot, named, content_type, None, payload).await?
             }
         };
-        match self.send_off(&turn, &leaving).await {
+        match self.send_sealed(&send_slot, &leaving).await {
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }
@@ -50,10 +50,10 @@ impl Peer {
 
     /// Handles a message by the person of this device: a confirmation if this device sent it, else it is opened.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
-        let this = self.with_party(|party| party.named().map(|(_, device)| device.clone())).await?;
+        let this = self.with_party(|party| party.owner_device().map(|(_, device)| device.clone())).await?;
         if this.is_some() && posted.post.device == this {
             let ConversationMessage { conversation, seq, at, post } = posted;
-            let sent = Sent { conversation, seq, client_id: post.client_id, at };
+            let sent = SentConfirmation { conversation, seq, client_id: post.client_id, at };
             self.inner.handler.on_sent(self, sent).await;
             return Ok(());
         }

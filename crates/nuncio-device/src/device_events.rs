@@ -6,9 +6,10 @@ use tokio::sync::broadcast;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum News {
+pub enum DeviceEvent {
     /// The audit log has a new entry.
-    Happened,
+    #[serde(rename = "happened")]
+    AuditChanged,
     /// An agent's request, grants or keys changed.
     Agent { agent: AgentId },
     /// The person's devices changed.
@@ -18,19 +19,19 @@ pub enum News {
 }
 
 #[derive(Debug)]
-pub(crate) struct Teller(broadcast::Sender<News>);
+pub(crate) struct EventSender(broadcast::Sender<DeviceEvent>);
 
-impl Teller {
+impl EventSender {
     pub(crate) fn new() -> Self {
         Self(broadcast::Sender::new(256))
     }
 
-    pub(crate) fn tell(&self, news: News) {
+    pub(crate) fn notify(&self, news: DeviceEvent) {
         // Without subscribers the event is dropped.
         let _ = self.0.send(news);
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<News> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<DeviceEvent> {
         self.0.subscribe()
     }
 }

@@ -4,13 +4,13 @@ use nuncio_core::ids::DeviceId;
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Change, KeepError};
+use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
 use crate::records::Records;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Former {
+pub struct FormerDevice {
     pub id: DeviceId,
     pub key: PublicKey,
     /// Signatures count until then; `None` leaves the relay's date.
@@ -18,7 +18,7 @@ pub struct Former {
     pub until: Option<Timestamp>,
 }
 
-impl Former {
+impl FormerDevice {
     pub(crate) fn is(&self, device: &KeyedDevice) -> bool {
         self.id == device.id && self.key == device.key
     }
@@ -35,12 +35,12 @@ fn name(id: &DeviceId) -> String {
     format!("former/{id}")
 }
 
-pub(crate) fn all(records: &Records) -> Result<Vec<Former>, KeepError> {
+pub(crate) fn all(records: &Records) -> Result<Vec<FormerDevice>, KeyStoreError> {
     let names = records.names("former/")?;
     names.iter().filter_map(|name| records.get(name).transpose()).collect()
 }
 
-pub(crate) fn put(former: &Former) -> Change {
+pub(crate) fn put(former: &FormerDevice) -> RecordChange {
     Records::put(&name(&former.id), former)
 }
 
@@ -62,7 +62,7 @@ mod tests {
             enrolled_at: Timestamp::from_millis(0),
             revoked_at,
         };
-        let former = |until, byte| Former { id: shown(None).id, key: key(byte), until };
+        let former = |until, byte| FormerDevice { id: shown(None).id, key: key(byte), until };
         for (said, byte, relay, expected) in [
             (at(5), 9, None, at(5)),
             (at(5), 9, at(9), at(5)),

@@ -11,7 +11,7 @@ use super::{Desktop, LocalTool, ToolFailure};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct Location {
     /// In degrees; north is positive.
     pub latitude: f64,
     /// In degrees; east is positive.
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 #[async_trait]
-impl LocalTool for Place {
+impl LocalTool for Location {
     async fn run(&self, _: &Value, _: Duration) -> Result<Value, ToolFailure> {
         Ok(
             json!({"latitude": self.latitude, "longitude": self.longitude, "label": self.label, "source": "set_by_person"}),
@@ -59,7 +59,7 @@ impl GeoClue {
         bus.set(client, "RequestedAccuracyLevel", Arg::U32(EXACT)).await?;
         bus.listen(client).await?;
         bus.call(client, "Start", Vec::new()).await?;
-        let place = path(bus.hear(client, "LocationUpdated").await?.pop())?;
+        let place = path(bus.wait_signal(client, "LocationUpdated").await?.pop())?;
         let place = Object { service: SERVICE, path: &place, interface: "org.freedesktop.GeoClue2.Location" };
         let mut found = json!({"source": "system"});
         for (key, name) in [("latitude", "Latitude"), ("longitude", "Longitude"), ("accuracy_m", "Accuracy")] {

@@ -12,7 +12,7 @@ use ring::hmac;
 use serde_json::Value;
 
 use super::{Peer, SendError, lock};
-use crate::client::{Delivered, What, hooked_event, hooked_message};
+use crate::client::{RelayEvent, RelayEventKind, hooked_event, hooked_message};
 
 /// Tolerated difference between both clocks.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(5 * 60);
 const REMEMBERED: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HookError {
+pub enum WebhookError {
     /// A header is missing or malformed.
     #[error("the call lacks {0}")]
     Missing(&'static str),
@@ -31,31 +31,31 @@ pub enum HookError {
     #[error("the call is not signed with this agent's secret")]
     Forged,
     #[error("the call came before")]
-    Again,
+    Repeated,
     #[error("the call cannot be read: {0}")]
-    Garbled(String),
+    Malformed(String),
     /// Verified, but handling failed; the sender should retry.
     #[error(transparent)]
     Failed(#[from] SendError),
 }
 
 /// Verifies webhook calls with the secret that was shown when the agent was created.
-pub struct Hooks {
+pub struct WebhookReceiver {
     key: hmac::Key,
     seen: Mutex<VecDeque<String>>,
 }
 
-impl fmt::Debug for Hooks {
+impl fmt::Debug for WebhookReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hooks")
+        f.write_str("WebhookReceiver")
     }
 }
 
-impl Hooks {
+impl WebhookReceiver {
     /// Takes the secret: `whsec_` followed by base64.
-    pub fn new(secret: &str) -> Result<Self, HookError> {
+    pub fn new(secret: &str) -> Result<Self, WebhookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
-        let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(HookError::Missing("a secret of 32 bytes"))?;
+        let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(WebhookError::Missing("a secret of 32 bytes"))?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: Mutex::default() })
     }
 
@@ -67,22 +67,22 @@ impl Hooks {
         header: impl Fn(&str) -> Option<String>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<(), HookError> {
-        let id = header("webhook-id").ok_or(HookError::Missing("webhook-id"))?;
+    ) -> Result<(), WebhookError> {
+        let id = header("webhook-id").ok_or(WebhookError::Missing("webhook-id"))?;
         self.check(&id, &header, body, now)?;
         if lock(&self.seen).contains(&id) {
-            return Err(HookError::Again);
+            return Err(WebhookError::Repeated);
         }
-        let body: Value = serde_json::from_slice(body).map_err(|why| HookError::Garbled(why.to_string()))?;
+        let body: Value = serde_json::from_slice(body).map_err(|why| WebhookError::Malformed(why.to_string()))?;
         let what = match body["type"].as_str() {
             Some("message.new" | "artifact_response") => {
-                hooked_message(&body).map(|posted| What::Message(Box::new(posted)))
+                hooked_message(&body).map(|posted| RelayEventKind::Message(Box::new(posted)))
             }
             Some(_) => hooked_event(&body),
-            None => return Err(HookError::Missing("type")),
+            None => return Err(WebhookError::Missing("type")),
         };
-        let what = what.map_err(|why| HookError::Garbled(why.to_string()))?;
-        peer.receive(Delivered { seq: 0, what }).await?;
+        let what = what.map_err(|why| WebhookError::Malformed(why.to_string()))?;
+        peer.receive(RelayEvent { seq: 0, what }).await?;
         let mut seen = lock(&self.seen);
         if seen.len() >= REMEMBERED {
             seen.pop_front();
@@ -97,14 +97,14 @@ impl Hooks {
         header: &impl Fn(&str) -> Option<String>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<(), HookError> {
-        let seconds = header("webhook-timestamp").ok_or(HookError::Missing("webhook-timestamp"))?;
-        let at: i64 = seconds.parse().map_err(|_| HookError::Missing("webhook-timestamp"))?;
+    ) -> Result<(), WebhookError> {
+        let seconds = header("webhook-timestamp").ok_or(WebhookError::Missing("webhook-timestamp"))?;
+        let at: i64 = seconds.parse().map_err(|_| WebhookError::Missing("webhook-timestamp"))?;
         let at = Timestamp::from_millis(at.saturating_mul(1000));
         if at.until(now).max(now.until(at)) > WINDOW {
-            return Err(HookError::Late);
+            return Err(WebhookError::Late);
         }
-        let signatures = header("webhook-signature").ok_or(HookError::Missing("webhook-signature"))?;
+        let signatures = header("webhook-signature").ok_or(WebhookError::Missing("webhook-signature"))?;
         let message = [format!("{id}.{seconds}.").as_bytes(), body].concat();
         let holds = |signature: &str| {
             let tag = signature.strip_prefix("v1,").and_then(|text| STANDARD.decode(text).ok());
@@ -112,7 +112,7 @@ impl Hooks {
         };
         match signatures.split(' ').any(holds) {
             true => Ok(()),
-            false => Err(HookError::Forged),
+            false => Err(WebhookError::Forged),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::{Inbound, Refused, StreamEvent, Streamed};
+use nuncio_a2h::peer::{InboundMessage, StreamEvent, StreamEventKind, UnopenedMessage};
 use nuncio_core::Code;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
@@ -12,19 +12,19 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::OpenError;
 use tokio::sync::broadcast;
 
-use super::kept::{self, Kept, Thread};
-use super::{Growing, Live, LiveNews, Said, Unopened, words};
+use super::chat_store::{self, ChatRecord, ChatSummary};
+use super::{ChatContent, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise};
 use crate::device::Device;
+use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::news::News;
-use crate::standing;
+use crate::known_agents;
 
 /// Longest delay between retries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Device {
     /// Stores a message that is no tool call. Returns once it is on disk or rejected.
-    pub(crate) async fn hear(&self, message: Inbound) {
+    pub(crate) async fn receive_message(&self, message: InboundMessage) {
         if message.conversation_type != ConversationType::H2a {
             return;
         }
@@ -35,7 +35,7 @@ impl Device {
             Recipient::Person(_) => None,
         };
         let Some(agent) = agent else { return };
-        let line = Kept {
+        let line = ChatRecord {
             mine,
             client_id: None,
             device: Some(message.device.clone()),
@@ -45,22 +45,22 @@ impl Device {
             new_keys: false,
         };
         let key = if mine { None } else { self.key_of(&agent, &message).await };
-        self.keep_line(&agent, (&message.conversation, message.seq), line, key).await;
+        self.store_message(&agent, (&message.conversation, message.seq), line, key).await;
     }
 
     /// Stores a notice about a message that could not be opened.
-    pub(crate) async fn hear_refused(&self, refused: Refused) {
+    pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
         let mine = refused.sender == *self.peer().me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
         let theirs = refused.sender == Recipient::Agent(agent.clone());
         if !mine && !theirs {
             return;
         }
-        let line = Kept {
+        let line = ChatRecord {
             mine,
             client_id: None,
             device: None,
-            said: Said::Refused {
+            said: ChatContent::Refused {
                 why: unopened(&refused.why),
                 because: nuncio_core::text::plain(&refused.why.to_string()),
             },
@@ -68,28 +68,28 @@ impl Device {
             mode: None,
             new_keys: false,
         };
-        self.keep_line(&agent, (&refused.conversation, refused.seq), line, None).await;
+        self.store_message(&agent, (&refused.conversation, refused.seq), line, None).await;
     }
 
     /// Forwards a piece of a streamed reply; nothing is stored.
-    pub(crate) fn hear_stream(&self, event: StreamEvent) {
+    pub(crate) fn forward_stream(&self, event: StreamEvent) {
         let Recipient::Agent(agent) = event.sender else { return };
         let (writing, stream) = (self.writing(), event.stream);
         match event.what {
-            Streamed::Begun => {
+            StreamEventKind::Begun => {
                 if self.is_known(&agent).unwrap_or_default() {
                     writing.begin(agent, stream);
                 }
             }
-            Streamed::Delta(text) => writing.add(&agent, &stream, &text),
-            Streamed::Done { .. } => writing.end(&agent, &stream, Live::Done),
-            Streamed::Aborted => writing.end(&agent, &stream, Live::Aborted),
+            StreamEventKind::Delta(text) => writing.add(&agent, &stream, &text),
+            StreamEventKind::Done { .. } => writing.end(&agent, &stream, ReplyProgress::Done),
+            StreamEventKind::Aborted => writing.end(&agent, &stream, ReplyProgress::Aborted),
         }
     }
 
     /// Subscribes to streamed replies; also returns their current texts.
     #[must_use]
-    pub fn live(&self) -> (broadcast::Receiver<LiveNews>, Vec<Growing>) {
+    pub fn live(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
         self.writing().listen()
     }
 
@@ -105,7 +105,7 @@ impl Device {
                     };
                 }
                 Ok(_) => return None,
-                Err(error) if !error.may_pass() => return None,
+                Err(error) if !error.is_retryable() => return None,
                 Err(error) => {
                     tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}")
                 }
@@ -116,18 +116,18 @@ impl Device {
     }
 
     /// Digest of the key that signed an agent's message.
-    async fn key_of(&self, agent: &AgentId, message: &Inbound) -> Option<Digest> {
+    async fn key_of(&self, agent: &AgentId, message: &InboundMessage) -> Option<Digest> {
         let pinned = self.peer().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }
 
     /// Stores a message, retrying as long as needed, because a sealed message cannot be opened twice.
-    async fn keep_line(
+    async fn store_message(
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        line: Kept,
+        line: ChatRecord,
         key: Option<Digest>,
     ) {
         let mut pause = Duration::from_secs(1);
@@ -137,7 +137,7 @@ impl Device {
                 false => self.deals_with(agent).await,
             };
             let kept = deals.and_then(|deals| match deals {
-                true => self.put_line(agent, (conversation, seq), line.clone(), key),
+                true => self.store_message_once(agent, (conversation, seq), line.clone(), key),
                 false => self.put_stranger(agent, line.at),
             });
             match kept {
@@ -147,18 +147,18 @@ impl Device {
             self.pause(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
-        self.tell(News::Talk { agent: agent.clone() });
+        self.notify(DeviceEvent::Talk { agent: agent.clone() });
     }
 
-    fn put_line(
+    fn store_message_once(
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        mut line: Kept,
+        mut line: ChatRecord,
         key: Option<Digest>,
     ) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let mut thread = Thread::load(self.records(), agent)?;
+        let _lock = self.state_lock();
+        let mut thread = ChatSummary::load(self.records(), agent)?;
         // A message sent from another device also counts as sent by the person.
         thread.begun |= line.mine;
         if let Some(key) = key {
@@ -167,24 +167,24 @@ impl Device {
         }
         let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
         // Messages from before this device was enrolled cannot be opened; a run of them is shown as one.
-        let elsewhere = matches!(line.said, Said::Refused { why: Unopened::NotForUs, .. });
+        let elsewhere = matches!(line.said, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
         if std::mem::replace(&mut thread.elsewhere, elsewhere) && elsewhere {
             return Ok(self.records().save(vec![thread.put(agent)])?);
         }
-        Ok(self.records().save(kept::put(self.records(), agent, thread, place, &line)?)?)
+        Ok(self.records().save(chat_store::put(self.records(), agent, thread, place, &line)?)?)
     }
 
     fn put_stranger(&self, agent: &AgentId, at: Timestamp) -> Result<(), DeviceError> {
-        let _turn = self.turn();
-        let change = kept::stranger(self.records(), agent, at)?;
+        let _lock = self.state_lock();
+        let change = chat_store::stranger(self.records(), agent, at)?;
         Ok(self.records().save(vec![change])?)
     }
 
     /// Whether the stored records show a relation or a message by the person.
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.identity().person;
-        let stands = || standing::load(self.records(), agent);
-        Ok(Thread::load(self.records(), agent)?.begun
+        let stands = || known_agents::load(self.records(), agent);
+        Ok(ChatSummary::load(self.records(), agent)?.begun
             || stands()?.is_some_and(|known| known.standing(person).is_some()))
     }
 
@@ -195,14 +195,14 @@ impl Device {
             return Ok(true);
         }
         // Another device may have granted something a moment ago.
-        let unknown = standing::load(self.records(), agent)?.is_none();
+        let unknown = known_agents::load(self.records(), agent)?.is_none();
         match self.refresh(agent).await {
             Ok(known) if known.standing(person).is_some() => Ok(true),
             Ok(_) => {
                 // Looking up an agent without a relation leaves no record.
                 if unknown {
-                    let _turn = self.turn();
-                    self.records().save(vec![standing::gone(agent)])?;
+                    let _lock = self.state_lock();
+                    self.records().save(vec![known_agents::gone(agent)])?;
                 }
                 Ok(false)
             }
@@ -212,26 +212,26 @@ impl Device {
     }
 }
 
-fn said(message: &Inbound) -> Said {
+fn said(message: &InboundMessage) -> ChatContent {
     // Senders use either of these field names.
     let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
     match text.filter(|_| message.content_type == ContentType::Text) {
         Some(text) => {
-            let (text, cut) = words(text);
-            Said::Text { text, cut }
+            let (text, cut) = sanitise(text);
+            ChatContent::Text { text, cut }
         }
-        None => Said::Other,
+        None => ChatContent::Other,
     }
 }
 
-const fn unopened(why: &OpenError) -> Unopened {
+const fn unopened(why: &OpenError) -> OpenFailure {
     match why {
         OpenError::UnknownSender { .. } | OpenError::Untrusted { .. } | OpenError::StaleBundle { .. } => {
-            Unopened::Untrusted
+            OpenFailure::Untrusted
         }
-        OpenError::SessionLost { .. } => Unopened::Lost,
-        OpenError::NotForUs | OpenError::Unnamed => Unopened::NotForUs,
-        OpenError::Downgraded | OpenError::WrongWrap => Unopened::Weaker,
+        OpenError::SessionLost { .. } => OpenFailure::Lost,
+        OpenError::NotForUs | OpenError::Unnamed => OpenFailure::NotForUs,
+        OpenError::Downgraded | OpenError::WrongWrap => OpenFailure::Weaker,
         OpenError::Malformed(_)
         | OpenError::Mislabelled { .. }
         | OpenError::BadSignature
@@ -239,6 +239,6 @@ const fn unopened(why: &OpenError) -> Unopened {
         | OpenError::Mismatched(_)
         | OpenError::Replayed
         | OpenError::FromTheFuture
-        | OpenError::Keep(_) => Unopened::Changed,
+        | OpenError::KeyStore(_) => OpenFailure::Changed,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Change, KeepError};
+use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
 use crate::records::Records;
@@ -13,14 +13,14 @@ use crate::records::Records;
 pub(crate) const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Window {
+struct ConsentWindow {
     used: Timestamp,
     /// Ledger entry that the window depends on; a newer entry closes it.
     ledger: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pane<'a> {
+pub(crate) struct ConsentWindowKey<'a> {
     pub(crate) agent: &'a AgentId,
     /// The agent's device that called, because the relay could have added another one.
     pub(crate) by: &'a DeviceId,
@@ -28,25 +28,31 @@ pub(crate) struct Pane<'a> {
     pub(crate) scope: &'a ScopeId,
 }
 
-impl Pane<'_> {
+impl ConsentWindowKey<'_> {
     fn name(&self) -> String {
         format!("window/{}/{}/{}/{}", self.agent, self.by, self.conversation, self.scope)
     }
 }
 
 /// Whether the person recently said yes under the current ledger entry.
-pub(crate) fn is_open(records: &Records, pane: Pane<'_>, ledger: u64, now: Timestamp) -> Result<bool, KeepError> {
-    let window: Option<Window> = records.get(&pane.name())?;
+pub(crate) fn is_open(
+    records: &Records,
+    window_key: ConsentWindowKey<'_>,
+    ledger: u64,
+    now: Timestamp,
+) -> Result<bool, KeyStoreError> {
+    let window: Option<ConsentWindow> = records.get(&window_key.name())?;
     // Setting the clock back opens no window.
-    let fresh = |window: Window| window.ledger == ledger && window.used <= now && now < window.used.after(WINDOW);
+    let fresh =
+        |window: ConsentWindow| window.ledger == ledger && window.used <= now && now < window.used.after(WINDOW);
     Ok(window.is_some_and(fresh))
 }
 
-pub(crate) fn used(pane: Pane<'_>, ledger: u64, now: Timestamp) -> Change {
-    Records::put(&pane.name(), &Window { used: now, ledger })
+pub(crate) fn used(window_key: ConsentWindowKey<'_>, ledger: u64, now: Timestamp) -> RecordChange {
+    Records::put(&window_key.name(), &ConsentWindow { used: now, ledger })
 }
 
-pub(crate) fn close(records: &Records, agent: &AgentId) -> Result<Vec<Change>, KeepError> {
+pub(crate) fn close(records: &Records, agent: &AgentId) -> Result<Vec<RecordChange>, KeyStoreError> {
     let names = records.names(&format!("window/{agent}/"))?;
     Ok(names.iter().map(|name| Records::gone(name)).collect())
 }

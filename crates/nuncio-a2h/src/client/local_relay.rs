@@ -15,7 +15,7 @@ use nuncio_engine::{Caller, Credential, Engine, EngineError};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Delivered, Relay, RelayError, What};
+use super::{Relay, RelayError, RelayEvent, RelayEventKind};
 use crate::streamed;
 use crate::wire::stream::{StreamFrame, StreamNews};
 
@@ -69,23 +69,23 @@ impl LocalRelay {
         });
     }
 
-    async fn delivered(&self, mailed: QueuedNotification) -> Result<Delivered, RelayError> {
+    async fn delivered(&self, mailed: QueuedNotification) -> Result<RelayEvent, RelayError> {
         let QueuedNotification { seq, happening, .. } = mailed;
         let what = match happening {
             Notification::Message { conversation, seq } => {
                 match self.engine.relayed(&MessageRef { conversation, seq }).await? {
-                    Some(posted) => What::Message(Box::new(posted)),
-                    None => What::Other("message.forgotten".to_owned()),
+                    Some(posted) => RelayEventKind::Message(Box::new(posted)),
+                    None => RelayEventKind::Other("message.forgotten".to_owned()),
                 }
             }
-            Notification::KeysChanged { owner } => What::KeysChanged(owner),
+            Notification::KeysChanged { owner } => RelayEventKind::KeysChanged(owner),
             Notification::RelationEstablished { relation, .. }
             | Notification::ConsentChanged { relation, .. }
             | Notification::RelationRevoked { relation, .. }
-            | Notification::Restored { relation, .. } => What::Relation(relation),
-            _ => What::Other("other".to_owned()),
+            | Notification::Restored { relation, .. } => RelayEventKind::Relation(relation),
+            _ => RelayEventKind::Other("other".to_owned()),
         };
-        Ok(Delivered { seq, what })
+        Ok(RelayEvent { seq, what })
     }
 }
 
@@ -109,7 +109,7 @@ impl Relay for LocalRelay {
     }
 
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
-        Ok(self.engine.held_conversation(&self.caller, id).await?.conversation)
+        Ok(self.engine.conversation_for(&self.caller, id).await?.conversation)
     }
 
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
@@ -128,7 +128,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.post_message(&self.caller, conversation, new).await?.posted.seq)
     }
 
-    async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         let after = match after {
             Some(after) => after,
             None => self.engine.mail_read(&self.me, READER).await?,
@@ -137,7 +137,7 @@ impl Relay for LocalRelay {
         let mail = tokio::select! {
             mail = self.engine.next_mail(&self.me, after, BATCH) => mail?,
             Some(news) = ended.recv() => {
-                return Ok(vec![Delivered { seq: 0, what: What::Stream(Box::new(news)) }]);
+                return Ok(vec![RelayEvent { seq: 0, what: RelayEventKind::Stream(Box::new(news)) }]);
             }
         };
         if mail.is_empty() {

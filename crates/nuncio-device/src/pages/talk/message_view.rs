@@ -7,20 +7,20 @@ use serde::Serialize;
 use url::Url;
 
 use super::super::Pages;
-use super::super::frame::Visit;
+use super::super::frame::SignedInRequest;
 use super::super::texts::TalkTexts;
-use crate::standing::Known;
-use crate::talk::{Line, Said, State, Unopened};
+use crate::known_agents::KnownAgent;
+use crate::talk::{ChatContent, ChatMessage, DeliveryState, OpenFailure};
 
 #[derive(Serialize)]
-pub(super) struct LineView {
+pub(super) struct ChatMessageView {
     /// Stable key by which the script finds the element again.
     pub(super) key: String,
     pub(super) mine: bool,
     pub(super) who: String,
     pub(super) at: Timestamp,
     /// Content, split into text and links.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TextPart>,
     /// Remark by the device about the message.
     pub(super) note: Option<String>,
     /// Whether the remark is a warning.
@@ -35,14 +35,14 @@ pub(super) struct LineView {
 
 /// A run of text or one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Part {
+pub(super) struct TextPart {
     pub(super) text: String,
     /// Target of the link; equal to `text`.
     pub(super) href: Option<String>,
 }
 
-impl LineView {
-    pub(super) fn new(pages: &Pages, visit: &Visit, known: &Known, line: &Line) -> Self {
+impl ChatMessageView {
+    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, line: &ChatMessage) -> Self {
         let text = &visit.text.talk;
         let here = line.device.as_ref().is_none_or(|device| *device == pages.device.identity().device);
         let place = line.place.map(|place| place.to_string());
@@ -70,33 +70,35 @@ impl LineView {
 }
 
 /// Content of a message, remark by the device, and whether the remark is a warning.
-fn said(text: &TalkTexts, line: &Line, is_weaker: bool) -> (Vec<Part>, Option<String>, bool) {
+fn said(text: &TalkTexts, line: &ChatMessage, is_weaker: bool) -> (Vec<TextPart>, Option<String>, bool) {
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
     match &line.said {
-        Said::Text { text: words, cut: true } => (parts(words), Some(text.cut.clone()), false),
-        Said::Text { text: words, cut: false } => (parts(words), is_weaker.then(|| text.weaker_line.clone()), false),
-        Said::Other => note(&text.other),
-        Said::Stranger => note(&text.stranger),
-        Said::Refused { why, .. } => {
+        ChatContent::Text { text: words, cut: true } => (parts(words), Some(text.cut.clone()), false),
+        ChatContent::Text { text: words, cut: false } => {
+            (parts(words), is_weaker.then(|| text.weaker_line.clone()), false)
+        }
+        ChatContent::Other => note(&text.other),
+        ChatContent::Stranger => note(&text.stranger),
+        ChatContent::Refused { why, .. } => {
             let words = match (line.mine, why) {
-                (true, Unopened::Untrusted) => &text.own_untrusted,
-                (true, Unopened::NotForUs) => &text.own_not_for_us,
-                (false, Unopened::Untrusted) => &text.refused_untrusted,
-                (false, Unopened::NotForUs) => &text.refused_not_for_us,
-                (_, Unopened::Lost) => &text.refused_lost,
-                (_, Unopened::Weaker) => &text.refused_weaker,
-                (_, Unopened::Changed) => &text.refused_changed,
+                (true, OpenFailure::Untrusted) => &text.own_untrusted,
+                (true, OpenFailure::NotForUs) => &text.own_not_for_us,
+                (false, OpenFailure::Untrusted) => &text.refused_untrusted,
+                (false, OpenFailure::NotForUs) => &text.refused_not_for_us,
+                (_, OpenFailure::Lost) => &text.refused_lost,
+                (_, OpenFailure::Weaker) => &text.refused_weaker,
+                (_, OpenFailure::Changed) => &text.refused_changed,
             };
             (Vec::new(), Some(words.clone()), true)
         }
     }
 }
 
-fn state(text: &TalkTexts, state: &State) -> (&'static str, Option<String>) {
+fn state(text: &TalkTexts, state: &DeliveryState) -> (&'static str, Option<String>) {
     match state {
-        State::Sent => ("sent", None),
-        State::Sending => ("sending", Some(text.sending.clone())),
-        State::Failed { code, why } => {
+        DeliveryState::Sent => ("sent", None),
+        DeliveryState::Sending => ("sending", Some(text.sending.clone())),
+        DeliveryState::Failed { code, why } => {
             let why = match code {
                 Code::RelationRequired => text.failed_relation.clone(),
                 Code::DeviceUntrusted => text.failed_keys.clone(),
@@ -110,8 +112,8 @@ fn state(text: &TalkTexts, state: &State) -> (&'static str, Option<String>) {
 }
 
 /// Splits text into links and plain runs.
-fn parts(text: &str) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn parts(text: &str) -> Vec<TextPart> {
+    let mut parts: Vec<TextPart> = Vec::new();
     let mut plain = String::new();
     for word in text.split_inclusive(char::is_whitespace) {
         match address(word) {
@@ -119,16 +121,16 @@ fn parts(text: &str) -> Vec<Part> {
                 let (before, after) = word.split_once(address).unwrap_or((word, ""));
                 plain.push_str(before);
                 if !plain.is_empty() {
-                    parts.push(Part { text: std::mem::take(&mut plain), href: None });
+                    parts.push(TextPart { text: std::mem::take(&mut plain), href: None });
                 }
-                parts.push(Part { text: address.to_owned(), href: Some(address.to_owned()) });
+                parts.push(TextPart { text: address.to_owned(), href: Some(address.to_owned()) });
                 plain.push_str(after);
             }
             None => plain.push_str(word),
         }
     }
     if !plain.is_empty() {
-        parts.push(Part { text: plain, href: None });
+        parts.push(TextPart { text: plain, href: None });
     }
     parts
 }

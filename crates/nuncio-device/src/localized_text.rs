@@ -11,9 +11,9 @@ pub const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
 /// One text per language; empty if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Words(BTreeMap<&'static str, String>);
+pub struct LocalizedText(BTreeMap<&'static str, String>);
 
-impl Words {
+impl LocalizedText {
     /// Sanitised text in every supported language.
     #[must_use]
     pub fn of(text: Option<&LocalText>) -> Self {
@@ -23,32 +23,32 @@ impl Words {
 
     /// Text in one language; `None` if it is empty.
     #[must_use]
-    pub fn say(&self, language: &str) -> Option<&str> {
+    pub fn in_language(&self, language: &str) -> Option<&str> {
         self.0.get(language).map(String::as_str).filter(|text| !text.is_empty())
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ScopeWords {
-    pub label: Words,
-    pub description: Words,
+pub struct ScopeTexts {
+    pub label: LocalizedText,
+    pub description: LocalizedText,
     /// Whether the agent wrote them.
     pub agents_words: bool,
 }
 
-impl ScopeWords {
+impl ScopeTexts {
     /// Texts of a scope: the preset for well-known scopes, else from the manifest.
     #[must_use]
     pub fn of(presets: &Presets, scope: &ManifestScope) -> Self {
         match presets.scope(scope.id.as_str()) {
             Some(ours) => Self {
-                label: Words::of(Some(&ours.label)),
-                description: Words::of(Some(&ours.description)),
+                label: LocalizedText::of(Some(&ours.label)),
+                description: LocalizedText::of(Some(&ours.description)),
                 agents_words: false,
             },
             None => Self {
-                label: Words::of(scope.label_fallback.as_ref()),
-                description: Words::of(scope.description_fallback.as_ref()),
+                label: LocalizedText::of(scope.label_fallback.as_ref()),
+                description: LocalizedText::of(scope.description_fallback.as_ref()),
                 agents_words: true,
             },
         }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Permission to seal and send one message, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct SendSlot {
     pub(super) conversation: ConversationId,
     /// Deadline of the message.
     pub(super) until: Timestamp,
@@ -30,12 +30,16 @@ pub(super) struct Turn {
 
 impl Peer {
     /// Waits until a message may be sealed and sent in a conversation.
-    pub(super) async fn turn(&self, conversation: &ConversationId) -> Result<Turn, SendError> {
-        self.turn_until(conversation, self.now().after(PATIENCE)).await
+    pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendSlot, SendError> {
+        self.send_slot_until(conversation, self.now().after(PATIENCE)).await
     }
 
-    /// [`Self::turn`] with a deadline.
-    pub(super) async fn turn_until(&self, conversation: &ConversationId, until: Timestamp) -> Result<Turn, SendError> {
+    /// [`Self::send_slot`] with a deadline.
+    pub(super) async fn send_slot_until(
+        &self,
+        conversation: &ConversationId,
+        until: Timestamp,
+    ) -> Result<SendSlot, SendError> {
         // A person's devices share sessions across conversations; an agent has one session per person.
         let line = match self.me() {
             Recipient::Person(_) => None,
@@ -50,10 +54,10 @@ impl Peer {
                 }
                 Arc::clone(lines.entry(line).or_default())
             };
-            Ok(Turn { conversation: conversation.clone(), until, _line: line.lock_owned().await })
+            Ok(SendSlot { conversation: conversation.clone(), until, _line: line.lock_owned().await })
         };
         tokio::select! {
-            turn = next => turn,
+            send_slot = next => send_slot,
             () = self.inner.clock.sleep_until(until) => {
                 Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
             }

@@ -24,23 +24,23 @@ use super::{RelayError, http, read};
 /// A token is renewed this long before it expires.
 const EARLY: Duration = Duration::from_secs(60);
 
-pub type Sign = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
+pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
 /// Identity and its access tokens.
 #[async_trait]
 pub trait Credentials: fmt::Debug + Send + Sync + 'static {
-    fn who(&self) -> &Who;
+    fn who(&self) -> &RelayIdentity;
     /// A currently valid token.
     async fn token(&self) -> Result<String, RelayError>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
+pub enum RelayIdentity {
     Agent(AgentId),
     Device(PersonName, DeviceId),
 }
 
-impl Who {
+impl RelayIdentity {
     /// Identity as a member of conversations.
     #[must_use]
     pub fn recipient(&self) -> Recipient {
@@ -53,14 +53,14 @@ impl Who {
 
 /// Long-lived token of an agent.
 pub struct AgentToken {
-    who: Who,
+    who: RelayIdentity,
     token: String,
 }
 
 impl AgentToken {
     #[must_use]
     pub fn new(agent: AgentId, token: String) -> Self {
-        Self { who: Who::Agent(agent), token }
+        Self { who: RelayIdentity::Agent(agent), token }
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Debug for AgentToken {
 
 #[async_trait]
 impl Credentials for AgentToken {
-    fn who(&self) -> &Who {
+    fn who(&self) -> &RelayIdentity {
         &self.who
     }
 
@@ -83,13 +83,13 @@ impl Credentials for AgentToken {
 
 /// Login of a person's device, which requests a token of five minutes whenever it needs one.
 pub struct DeviceLogin {
-    pub who: Who,
+    pub who: RelayIdentity,
     pub url: Url,
     /// Whether the operator of this program configured the address.
     pub trust: Trust,
     /// Audience of the signed assertion.
     pub audience: String,
-    pub sign: Sign,
+    pub sign: SignFn,
     pub fetch: Arc<dyn Fetch>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -104,14 +104,14 @@ impl fmt::Debug for DeviceLogin {
 }
 
 #[derive(Deserialize)]
-struct Earned {
+struct IssuedToken {
     access_token: String,
     expires_at: Timestamp,
 }
 
 #[async_trait]
 impl Credentials for DeviceLogin {
-    fn who(&self) -> &Who {
+    fn who(&self) -> &RelayIdentity {
         &self.who
     }
 
@@ -123,7 +123,7 @@ impl Credentials for DeviceLogin {
         {
             return Ok(token.clone());
         }
-        let Who::Device(_, device) = &self.who else {
+        let RelayIdentity::Device(_, device) = &self.who else {
             return Err(RelayError::Unreachable("only devices earn tokens".to_owned()));
         };
         let mut nonce = [0; 16];
@@ -138,7 +138,7 @@ impl Credentials for DeviceLogin {
         let mut body = json!(assertion);
         body["signature"] = json!(signature);
         let answer = ask(&*self.fetch, &self.url, self.trust, "/auth/token", Some(&body)).await?;
-        let fresh: Earned = read::read(answer)?;
+        let fresh: IssuedToken = read::read(answer)?;
         *earned = Some((fresh.access_token.clone(), fresh.expires_at));
         Ok(fresh.access_token)
     }

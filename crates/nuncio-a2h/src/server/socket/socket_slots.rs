@@ -8,51 +8,51 @@ use nuncio_core::ids::{AgentId, DeviceId};
 use tokio::sync::Notify;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Sitter {
+pub(super) enum SocketOwner {
     Device(DeviceId),
     Agent(AgentId),
 }
 
 #[derive(Debug, Default, Clone)]
-pub(super) struct Seats(Arc<Mutex<HashMap<Sitter, Arc<Notify>>>>);
+pub(super) struct SocketSlots(Arc<Mutex<HashMap<SocketOwner, Arc<Notify>>>>);
 
 /// Released on drop.
 #[derive(Debug)]
-pub(super) struct Seat {
-    seats: Seats,
-    sitter: Sitter,
+pub(super) struct SocketSlot {
+    seats: SocketSlots,
+    owner: SocketOwner,
     taken: Arc<Notify>,
 }
 
-impl Seats {
+impl SocketSlots {
     /// Takes the slot, and notifies the connection that held it.
-    pub(super) fn take(&self, sitter: Sitter) -> Seat {
+    pub(super) fn take(&self, owner: SocketOwner) -> SocketSlot {
         let taken = Arc::new(Notify::new());
-        let before = self.lock().insert(sitter.clone(), Arc::clone(&taken));
+        let before = self.lock().insert(owner.clone(), Arc::clone(&taken));
         if let Some(before) = before {
             // The notification is stored if the other connection is not waiting at the moment.
             before.notify_one();
         }
-        Seat { seats: self.clone(), sitter, taken }
+        SocketSlot { seats: self.clone(), owner, taken }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Sitter, Arc<Notify>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SocketOwner, Arc<Notify>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl SocketSlot {
     /// Waits until a newer connection takes the slot.
     pub(super) async fn taken_over(&self) {
         self.taken.notified().await;
     }
 }
 
-impl Drop for Seat {
+impl Drop for SocketSlot {
     fn drop(&mut self) {
         let mut seats = self.seats.lock();
-        if seats.get(&self.sitter).is_some_and(|taken| Arc::ptr_eq(taken, &self.taken)) {
-            seats.remove(&self.sitter);
+        if seats.get(&self.owner).is_some_and(|taken| Arc::ptr_eq(taken, &self.taken)) {
+            seats.remove(&self.owner);
         }
     }
 }
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn newer_connection_replaces_the_older_of_the_same_device() {
-        let seats = Seats::default();
-        let sitter = |id: &str| Sitter::Device(DeviceId::parse(id).unwrap());
-        let (first, other) = (seats.take(sitter("dev_1")), seats.take(sitter("dev_2")));
+        let seats = SocketSlots::default();
+        let owner = |id: &str| SocketOwner::Device(DeviceId::parse(id).unwrap());
+        let (first, other) = (seats.take(owner("dev_1")), seats.take(owner("dev_2")));
         assert!(first.taken_over().now_or_never().is_none());
-        let second = seats.take(sitter("dev_1"));
+        let second = seats.take(owner("dev_1"));
         assert!(first.taken_over().now_or_never().is_some());
         assert!(other.taken_over().now_or_never().is_none());
         drop(first);

@@ -20,13 +20,13 @@ fn ada() -> PersonName {
 /// An agent, and the key of the only device that signs.
 struct Scene {
     key: DeviceKey,
-    known: Known,
+    known: KnownAgent,
 }
 
 impl Scene {
     fn new() -> Self {
         let key = DeviceKey::new();
-        let mut known = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+        let mut known = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
         known.devices.push(KeyedDevice {
             id: DeviceId::parse("dev_1").unwrap(),
             person: ada(),
@@ -105,14 +105,14 @@ fn ledger_rollback_is_rejected() {
     scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     let old = scene.known.entries.clone();
     let relation = old[0].relation_id.clone();
-    scene.known.saw(&relation, 1);
+    scene.known.record_seen(&relation, 1);
     assert!(scene.allows(10));
     scene.says(LedgerAction::Revoke, GrantTerm::UntilRevoked);
     assert!(!scene.allows(10), "it is over");
-    scene.known.saw(&relation, 2);
+    scene.known.record_seen(&relation, 2);
     // The relay hides the revocation and shows the earlier ledger.
     scene.known.entries = old;
     assert!(!scene.allows(10));
-    scene.known.saw(&relation, 1);
+    scene.known.record_seen(&relation, 1);
     assert!(!scene.allows(10), "what was seen does not go back");
 }

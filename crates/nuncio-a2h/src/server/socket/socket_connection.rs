@@ -26,7 +26,7 @@ const WRITE_TIME: Duration = Duration::from_secs(20);
 
 /// Why a connection ends, as sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CloseReason {
     /// The client closed the connection or does not read, so nothing is sent.
     Gone,
     Closed {
@@ -35,7 +35,7 @@ pub(super) enum End {
     },
 }
 
-impl End {
+impl CloseReason {
     pub(super) const fn closed(code: u16, reason: &'static str) -> Self {
         Self::Closed { code, reason }
     }
@@ -47,7 +47,7 @@ impl End {
 }
 
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum IncomingFrame {
     /// Parsed frame, or why it is invalid.
     Frame(Result<ClientFrame, String>),
     Pong,
@@ -55,12 +55,12 @@ pub(super) enum Incoming {
     Other,
 }
 
-pub(super) struct Line {
+pub(super) struct SocketConnection {
     socket: WebSocket,
     clock: Arc<dyn Clock>,
 }
 
-impl Line {
+impl SocketConnection {
     pub(super) fn new(socket: WebSocket, clock: Arc<dyn Clock>) -> Self {
         Self { socket, clock }
     }
@@ -74,7 +74,7 @@ impl Line {
     }
 
     /// Sends a message, in as many frames as needed.
-    pub(super) async fn say(&mut self, what: &impl Serialize) -> Result<(), End> {
+    pub(super) async fn say(&mut self, what: &impl Serialize) -> Result<(), CloseReason> {
         let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
         let mut kind = Data::Text;
         loop {
@@ -89,34 +89,34 @@ impl Line {
     }
 
     /// Sends a ping.
-    pub(super) async fn ping(&mut self) -> Result<(), End> {
+    pub(super) async fn ping(&mut self) -> Result<(), CloseReason> {
         self.send(Message::Ping(Bytes::new())).await
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), End> {
+    async fn send(&mut self, message: Message) -> Result<(), CloseReason> {
         let late = self.clock.sleep_until(self.clock.now().after(WRITE_TIME));
         tokio::select! {
             biased;
-            sent = self.socket.send(message) => sent.map_err(|_| End::Gone),
-            () = late => Err(End::Gone),
+            sent = self.socket.send(message) => sent.map_err(|_| CloseReason::Gone),
+            () = late => Err(CloseReason::Gone),
         }
     }
 
     /// Next incoming frame. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Incoming, End> {
+    pub(super) async fn next(&mut self) -> Result<IncomingFrame, CloseReason> {
         match self.socket.next().await {
-            Some(Ok(Message::Text(text))) => Ok(Incoming::Frame(read(text.as_str()))),
-            Some(Ok(Message::Pong(_))) => Ok(Incoming::Pong),
-            Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(Incoming::Other),
-            Some(Ok(Message::Binary(_))) => Err(End::closed(close::UNSUPPORTED, "frames are texts")),
-            Some(Ok(Message::Close(_))) | None => Err(End::Gone),
+            Some(Ok(Message::Text(text))) => Ok(IncomingFrame::Frame(read(text.as_str()))),
+            Some(Ok(Message::Pong(_))) => Ok(IncomingFrame::Pong),
+            Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(IncomingFrame::Other),
+            Some(Ok(Message::Binary(_))) => Err(CloseReason::closed(close::UNSUPPORTED, "frames are texts")),
+            Some(Ok(Message::Close(_))) | None => Err(CloseReason::Gone),
             // Too large, or no WebSocket frame; the close frame says so if the client still reads.
-            Some(Err(_)) => Err(End::closed(close::TOO_LARGE, "the frame is too large or broken")),
+            Some(Err(_)) => Err(CloseReason::closed(close::TOO_LARGE, "the frame is too large or broken")),
         }
     }
 
-    pub(super) async fn close(&mut self, end: End) {
-        let End::Closed { code, reason } = end else { return };
+    pub(super) async fn close(&mut self, end: CloseReason) {
+        let CloseReason::Closed { code, reason } = end else { return };
         if self.send(Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))).await.is_err() {
             return;
         }

@@ -3,15 +3,15 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
-use nuncio_identity::seal::WaitingKeys;
-use nuncio_identity::seal::backup::Restored;
+use nuncio_identity::seal::PendingKeys;
+use nuncio_identity::seal::backup::RestoredKeys;
 
 use super::Peer;
 use super::error::SendError;
 
 impl Peer {
     /// Published keys that wait for acceptance.
-    pub async fn waiting(&self, owner: &Recipient) -> Result<Vec<WaitingKeys>, SendError> {
+    pub async fn waiting(&self, owner: &Recipient) -> Result<Vec<PendingKeys>, SendError> {
         self.meet(owner).await?;
         let owner = owner.clone();
         Ok(self.with_party(move |party| party.waiting(&owner)).await??)
@@ -37,9 +37,9 @@ impl Peer {
     }
 
     /// Lets the keys of a predecessor device vouch for this one, and publishes that.
-    pub async fn vouch_by_backup(&self, restored: Restored) -> Result<(), SendError> {
+    pub async fn vouch_by_backup(&self, restored: RestoredKeys) -> Result<(), SendError> {
         let now = self.now();
-        self.with_party(move |party| party.vouch_by_backup(&restored, now)).await??;
+        self.with_party(move |party| party.endorse_from_backup(&restored, now)).await??;
         self.publish_keys().await
     }
 }

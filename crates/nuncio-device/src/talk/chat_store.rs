@@ -4,10 +4,10 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Change, KeepError};
+use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use super::{Line, Lines, MAX_BYTES, MAX_LINES, Place, Said, State};
+use super::{ChatContent, ChatMessage, ChatPage, DeliveryState, MAX_BYTES, MAX_LINES, MessagePosition};
 use crate::records::Records;
 
 /// Limit of conversations per agent.
@@ -20,7 +20,7 @@ const STRANGERS: &str = "talk/strangers";
 
 /// Summary of all messages with an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Thread {
+pub(super) struct ChatSummary {
     /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
     /// Whether the person ever wrote to it.
@@ -37,17 +37,17 @@ pub(super) struct Thread {
     pub(super) elsewhere: bool,
 }
 
-impl Thread {
-    pub(super) fn load(records: &Records, agent: &AgentId) -> Result<Self, KeepError> {
+impl ChatSummary {
+    pub(super) fn load(records: &Records, agent: &AgentId) -> Result<Self, KeyStoreError> {
         Ok(records.get(&name(agent))?.unwrap_or_default())
     }
 
-    pub(super) fn put(&self, agent: &AgentId) -> Change {
+    pub(super) fn put(&self, agent: &AgentId) -> RecordChange {
         Records::put(&name(agent), self)
     }
 
     /// Position of a message; `None` beyond the limit of conversations.
-    pub(super) fn place(&mut self, conversation: &ConversationId, seq: u64) -> Option<Place> {
+    pub(super) fn place(&mut self, conversation: &ConversationId, seq: u64) -> Option<MessagePosition> {
         let known = self.parts.iter().position(|part| part == conversation);
         let part = match known {
             Some(part) => part,
@@ -57,18 +57,18 @@ impl Thread {
                 self.parts.len() - 1
             }
         };
-        Some(Place { part: u32::try_from(part).ok()?, seq })
+        Some(MessagePosition { part: u32::try_from(part).ok()?, seq })
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct ChatRecord {
     pub(super) mine: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_id: Option<ClientMessageId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<DeviceId>,
-    pub(super) said: Said,
+    pub(super) said: ChatContent,
     pub(super) at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<SealMode>,
@@ -76,27 +76,37 @@ pub(super) struct Kept {
     pub(super) new_keys: bool,
 }
 
-impl Kept {
+impl ChatRecord {
     fn bytes(&self) -> u64 {
         match &self.said {
-            Said::Text { text, .. } => u64::try_from(text.len()).unwrap_or(u64::MAX),
-            Said::Refused { because, .. } => u64::try_from(because.len()).unwrap_or(u64::MAX),
-            Said::Other | Said::Stranger => 0,
+            ChatContent::Text { text, .. } => u64::try_from(text.len()).unwrap_or(u64::MAX),
+            ChatContent::Refused { because, .. } => u64::try_from(because.len()).unwrap_or(u64::MAX),
+            ChatContent::Other | ChatContent::Stranger => 0,
         }
     }
 
-    fn at(self, place: Place) -> Line {
+    fn at(self, place: MessagePosition) -> ChatMessage {
         let Self { mine, client_id, device, said, at, mode, new_keys } = self;
-        Line { place: Some(place), client_id, mine, device, said, at, state: State::Sent, mode, new_keys }
+        ChatMessage {
+            place: Some(place),
+            client_id,
+            mine,
+            device,
+            said,
+            at,
+            state: DeliveryState::Sent,
+            mode,
+            new_keys,
+        }
     }
 }
 
 /// Message by the person that the relay has not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Unsent {
+pub(super) struct UnsentMessage {
     pub(super) text: String,
     pub(super) at: Timestamp,
-    pub(super) state: State,
+    pub(super) state: DeliveryState,
 }
 
 fn name(agent: &AgentId) -> String {
@@ -122,16 +132,16 @@ fn said_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
 }
 
 /// Whether a message with that client id was sent.
-pub(super) fn was_said(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeepError> {
+pub(super) fn was_said(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeyStoreError> {
     Ok(records.get::<String>(&said_name(agent, client_id))?.is_some())
 }
 
 /// Positions of an agent's messages, oldest first.
-fn places(records: &Records, agent: &AgentId) -> Result<Vec<Place>, KeepError> {
+fn places(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, KeyStoreError> {
     let prefix = lines_of(agent);
     let names = records.names(&prefix)?;
-    let mut places: Vec<Place> =
-        names.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse::<Place>().ok()).collect();
+    let mut places: Vec<MessagePosition> =
+        names.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse::<MessagePosition>().ok()).collect();
     places.sort_unstable();
     Ok(places)
 }
@@ -140,12 +150,12 @@ fn places(records: &Records, agent: &AgentId) -> Result<Vec<Place>, KeepError> {
 pub(super) fn put(
     records: &Records,
     agent: &AgentId,
-    mut thread: Thread,
-    place: Place,
-    line: &Kept,
-) -> Result<Vec<Change>, KeepError> {
+    mut thread: ChatSummary,
+    place: MessagePosition,
+    line: &ChatRecord,
+) -> Result<Vec<RecordChange>, KeyStoreError> {
     let name = format!("{}{place}", lines_of(agent));
-    if records.get::<Kept>(&name)?.is_some() {
+    if records.get::<ChatRecord>(&name)?.is_some() {
         return Ok(Vec::new());
     }
     thread.lines += 1;
@@ -160,7 +170,7 @@ pub(super) fn put(
                 break;
             }
             let name = format!("{}{oldest}", lines_of(agent));
-            let Some(gone) = records.get::<Kept>(&name)? else { continue };
+            let Some(gone) = records.get::<ChatRecord>(&name)? else { continue };
             thread.lines = thread.lines.saturating_sub(1);
             thread.bytes = thread.bytes.saturating_sub(gone.bytes());
             changes.push(Records::gone(&name));
@@ -172,12 +182,15 @@ pub(super) fn put(
 }
 
 /// Unsent messages, oldest first.
-pub(super) fn unsent(records: &Records, agent: &AgentId) -> Result<Vec<(ClientMessageId, Unsent)>, KeepError> {
+pub(super) fn unsent(
+    records: &Records,
+    agent: &AgentId,
+) -> Result<Vec<(ClientMessageId, UnsentMessage)>, KeyStoreError> {
     let prefix = unsent_of(agent);
     let mut all = Vec::new();
     for name in records.names(&prefix)? {
         let client_id = name.strip_prefix(&prefix).and_then(|id| ClientMessageId::parse(id).ok());
-        if let (Some(client_id), Some(unsent)) = (client_id, records.get::<Unsent>(&name)?) {
+        if let (Some(client_id), Some(unsent)) = (client_id, records.get::<UnsentMessage>(&name)?) {
             all.push((client_id, unsent));
         }
     }
@@ -186,7 +199,7 @@ pub(super) fn unsent(records: &Records, agent: &AgentId) -> Result<Vec<(ClientMe
 }
 
 /// Agents and ids of all unsent messages.
-pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeepError> {
+pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeyStoreError> {
     let names = records.names("talk/out/")?;
     let parsed = names.iter().filter_map(|name| {
         let (agent, client_id) = name.strip_prefix("talk/out/")?.split_once('/')?;
@@ -199,24 +212,24 @@ pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessag
 pub(super) fn read(
     records: &Records,
     agent: &AgentId,
-    before: Option<Place>,
+    before: Option<MessagePosition>,
     limit: usize,
-) -> Result<Lines, KeepError> {
+) -> Result<ChatPage, KeyStoreError> {
     let mut places = places(records, agent)?;
     places.retain(|place| before.is_none_or(|before| *place < before));
     let older = places.len().saturating_sub(limit);
     let mut lines = Vec::new();
     for place in &places[older..] {
-        let kept = records.get::<Kept>(&format!("{}{place}", lines_of(agent)))?;
+        let kept = records.get::<ChatRecord>(&format!("{}{place}", lines_of(agent)))?;
         lines.extend(kept.map(|kept| kept.at(*place)));
     }
     if before.is_none() {
-        lines.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| Line {
+        lines.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| ChatMessage {
             place: None,
             client_id: Some(client_id),
             mine: true,
             device: None,
-            said: Said::Text { text: unsent.text, cut: false },
+            said: ChatContent::Text { text: unsent.text, cut: false },
             at: unsent.at,
             state: unsent.state,
             mode: None,
@@ -228,30 +241,30 @@ pub(super) fn read(
             lines.push(stranger_line(at));
         }
     }
-    Ok(Lines { lines, more: older > 0 })
+    Ok(ChatPage { lines, more: older > 0 })
 }
 
-fn stranger_line(at: Timestamp) -> Line {
-    Line {
+fn stranger_line(at: Timestamp) -> ChatMessage {
+    ChatMessage {
         place: None,
         client_id: None,
         mine: false,
         device: None,
-        said: Said::Stranger,
+        said: ChatContent::Stranger,
         at,
-        state: State::Sent,
+        state: DeliveryState::Sent,
         mode: None,
         new_keys: false,
     }
 }
 
 /// Agents that wrote without a relation, with the time of the last message; oldest first.
-pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, KeepError> {
+pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, KeyStoreError> {
     Ok(records.get(STRANGERS)?.unwrap_or_default())
 }
 
 /// Change that records such an agent.
-pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<Change, KeepError> {
+pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);
     all.push((agent.clone(), at));

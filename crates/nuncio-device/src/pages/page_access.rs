@@ -26,7 +26,7 @@ use nuncio_pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here}
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
-use super::frame::{Form, Stranger, read_form};
+use super::frame::{PageForm, PageRequest, read_form};
 use super::path::PagesPath;
 use super::{Pages, with_cookie};
 
@@ -37,7 +37,7 @@ const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 const MOST: usize = 16;
 
 #[derive(Clone)]
-pub(super) struct Session {
+pub(super) struct PageSession {
     /// CSRF token that every form must send.
     pub(super) token: String,
     seen: Timestamp,
@@ -45,19 +45,19 @@ pub(super) struct Session {
 
 /// Open links and sessions. Secrets are stored as digests, so that a lookup leaks no timing about them.
 #[derive(Debug)]
-pub struct Door {
+pub struct PageAccess {
     path: PagesPath,
     links: Mutex<HashMap<Digest, Timestamp>>,
-    sessions: Mutex<HashMap<Digest, Session>>,
+    sessions: Mutex<HashMap<Digest, PageSession>>,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for PageSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Session")
+        f.write_str("PageSession")
     }
 }
 
-impl Door {
+impl PageAccess {
     #[must_use]
     pub fn new(path: PagesPath) -> Self {
         Self { path, links: Mutex::default(), sessions: Mutex::default() }
@@ -97,12 +97,12 @@ impl Door {
         let mut sessions = lock(&self.sessions);
         sessions.retain(|_, session| session.seen.after(IDLE) > now);
         room(&mut sessions, |session| session.seen);
-        let session = Session { token: random_name(entropy, ""), seen: now };
+        let session = PageSession { token: random_name(entropy, ""), seen: now };
         sessions.insert(Digest::of_bytes(cookie.as_bytes()), session);
         cookie
     }
 
-    fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
+    fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<PageSession> {
         let cookie = Digest::of_bytes(self.cookie().of(headers)?.as_bytes());
         let mut sessions = lock(&self.sessions);
         let session = sessions.get_mut(&cookie).filter(|session| session.seen.after(IDLE) > now)?;
@@ -117,7 +117,7 @@ impl Door {
     }
 }
 
-impl Session {
+impl PageSession {
     /// Compares the CSRF token of a form in constant time.
     pub(super) fn sent(&self, token: Option<&str>) -> bool {
         bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
@@ -137,14 +137,14 @@ fn room<T>(all: &mut HashMap<Digest, T>, age: impl Fn(&T) -> Timestamp) {
 }
 
 /// State of a router that needs sessions: the pages of a device and the enrolment page.
-pub(super) trait Doorway: Clone + Send + Sync + 'static {
-    fn door(&self) -> &Door;
+pub(super) trait HasPageAccess: Clone + Send + Sync + 'static {
+    fn door(&self) -> &PageAccess;
     fn now(&self) -> Timestamp;
     fn entropy(&self) -> &dyn Entropy;
 }
 
-impl Doorway for Pages {
-    fn door(&self) -> &Door {
+impl HasPageAccess for Pages {
+    fn door(&self) -> &PageAccess {
         &self.door
     }
 
@@ -169,16 +169,16 @@ pub(super) async fn is_this_machine(State(at): State<SocketAddr>, request: Reque
 }
 
 #[derive(Deserialize)]
-pub(super) struct Link {
+pub(super) struct LinkQuery {
     #[serde(default)]
     token: String,
 }
 
 /// `GET /open?token=…`: shows a button. The link stays valid, because previews and prefetching fetch it too.
-pub(super) async fn show_link<D: Doorway>(
+pub(super) async fn show_link<D: HasPageAccess>(
     State(pages): State<D>,
-    Query(link): Query<Link>,
-    stranger: Stranger,
+    Query(link): Query<LinkQuery>,
+    stranger: PageRequest,
 ) -> Response {
     let (door, now) = (pages.door(), pages.now());
     if door.session(&stranger.headers, now).is_some() {
@@ -191,7 +191,11 @@ pub(super) async fn show_link<D: Doorway>(
 }
 
 /// `POST /open`: uses the link up and opens a session.
-pub(super) async fn use_link<D: Doorway>(State(pages): State<D>, stranger: Stranger, request: Request) -> Response {
+pub(super) async fn use_link<D: HasPageAccess>(
+    State(pages): State<D>,
+    stranger: PageRequest,
+    request: Request,
+) -> Response {
     if !is_from_here(request.headers(), request.uri()) {
         return stranger.turned_away(StatusCode::FORBIDDEN);
     }
@@ -210,14 +214,14 @@ pub(super) async fn use_link<D: Doorway>(State(pages): State<D>, stranger: Stran
 }
 
 /// Fallback for paths outside the unguessable path.
-pub(super) async fn outside(stranger: Stranger) -> Response {
+pub(super) async fn outside(stranger: PageRequest) -> Response {
     stranger.outside()
 }
 
 /// Requires a session, and for changes a request from our own pages.
-pub(super) async fn inside<D: Doorway>(
+pub(super) async fn inside<D: HasPageAccess>(
     State(pages): State<D>,
-    stranger: Stranger,
+    stranger: PageRequest,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -238,7 +242,7 @@ pub(super) async fn inside<D: Doorway>(
 }
 
 /// `POST /leave`
-pub(super) async fn leave(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
+pub(super) async fn leave(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
     pages.door.end(&visit.headers);
     with_cookie(visit.gone(), &pages.door.cookie().set(&visit.headers, ""))
 }
@@ -260,7 +264,7 @@ mod tests {
     fn sign_in_link_works_once_within_ten_minutes() {
         let chance = Count(0.into());
         let path = PagesPath::random(&chance);
-        let door = Door::new(path.clone());
+        let door = PageAccess::new(path.clone());
         let at: SocketAddr = "127.0.0.1:7480".parse().unwrap();
         let now = Timestamp::from_millis(0);
         let token = |link: String| link.split_once("token=").unwrap().1.to_owned();

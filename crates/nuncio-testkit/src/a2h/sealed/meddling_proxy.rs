@@ -12,40 +12,40 @@ use nuncio_server::fetch::{Allow, GuardedFetch};
 use serde_json::Value;
 
 /// Rewrites what the relay sends. The path is that of the request; `None` for a frame of a connection.
-type Meddle = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
+type Rewrite = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
 
 #[derive(Clone)]
-pub struct Between {
+pub struct MeddlingProxy {
     real: Arc<GuardedFetch>,
-    meddle: Arc<Mutex<Option<Meddle>>>,
+    rewrite: Arc<Mutex<Option<Rewrite>>>,
     sent: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
-impl Between {
+impl MeddlingProxy {
     /// Forwards everything unchanged.
     #[must_use]
     pub fn new() -> Self {
         let real = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
-        Self { real, meddle: Arc::default(), sent: Arc::default() }
+        Self { real, rewrite: Arc::default(), sent: Arc::default() }
     }
 
-    /// From now on rewrites everything with `meddle`. Of several responses to a request the last counts; none drops the
+    /// From now on rewrites everything with `rewrite`. Of several responses to a request the last counts; none drops the
     /// response.
-    pub fn meddle(&self, meddle: impl FnMut(Option<&str>, Value) -> Vec<Value> + Send + 'static) {
-        *self.meddle.lock().unwrap() = Some(Box::new(meddle));
+    pub fn rewrite(&self, rewrite: impl FnMut(Option<&str>, Value) -> Vec<Value> + Send + 'static) {
+        *self.rewrite.lock().unwrap() = Some(Box::new(rewrite));
     }
 
     /// Rewrites message events only.
-    pub fn meddle_with_messages(&self, mut meddle: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
-        self.meddle(move |path, told| match path.is_none() && told["type"] == "message.new" {
-            true => meddle(told),
+    pub fn rewrite_messages(&self, mut rewrite: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
+        self.rewrite(move |path, told| match path.is_none() && told["type"] == "message.new" {
+            true => rewrite(told),
             false => vec![told],
         });
     }
 
     /// From now on forwards everything unchanged.
-    pub fn behave(&self) {
-        *self.meddle.lock().unwrap() = None;
+    pub fn pass_through(&self) {
+        *self.rewrite.lock().unwrap() = None;
     }
 
     /// Bodies sent to paths with that ending.
@@ -56,27 +56,27 @@ impl Between {
     }
 
     fn made_of(&self, path: Option<&str>, told: Value) -> Vec<Value> {
-        match &mut *self.meddle.lock().unwrap() {
-            Some(meddle) => meddle(path, told),
+        match &mut *self.rewrite.lock().unwrap() {
+            Some(rewrite) => rewrite(path, told),
             None => vec![told],
         }
     }
 }
 
-impl Default for Between {
+impl Default for MeddlingProxy {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Between {
+impl fmt::Debug for MeddlingProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Between")
+        f.write_str("MeddlingProxy")
     }
 }
 
 #[async_trait]
-impl Fetch for Between {
+impl Fetch for MeddlingProxy {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let (path, url) = (request.url.path().to_owned(), request.url.to_string());
         let body = request.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
@@ -92,21 +92,21 @@ impl Fetch for Between {
 }
 
 #[async_trait]
-impl Dial for Between {
+impl Dial for MeddlingProxy {
     async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let wire = self.real.dial(to).await?;
-        Ok(Box::new(Bent { wire, between: self.clone(), waiting: VecDeque::new() }))
+        Ok(Box::new(ProxiedSocket { wire, between: self.clone(), waiting: VecDeque::new() }))
     }
 }
 
-struct Bent {
+struct ProxiedSocket {
     wire: Box<dyn TextSocket>,
-    between: Between,
+    between: MeddlingProxy,
     waiting: VecDeque<Value>,
 }
 
 #[async_trait]
-impl TextSocket for Bent {
+impl TextSocket for ProxiedSocket {
     async fn send(&mut self, text: String) -> bool {
         self.wire.send(text).await
     }

@@ -10,14 +10,14 @@ use nuncio_core::manifest::{CheckedManifest, Manifest, Presets};
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::ledger::DeviceSignatures;
-use nuncio_identity::seal::KeepError;
+use nuncio_identity::seal::KeyStoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::records::Records;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownAgent {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Known {
     pub at: Timestamp,
 }
 
-impl Known {
+impl KnownAgent {
     /// Record of an agent without manifest and ledger.
     #[must_use]
     pub fn new(agent: AgentId, now: Timestamp) -> Self {
@@ -84,26 +84,27 @@ impl Known {
     }
 
     /// Records the highest entry seen; never decreases.
-    pub(crate) fn saw(&mut self, relation: &RelationId, seq: u64) {
+    pub(crate) fn record_seen(&mut self, relation: &RelationId, seq: u64) {
         let seen = self.seen.entry(relation.clone()).or_default();
         *seen = seq.max(*seen);
     }
 
     #[must_use]
     pub fn allows(&self, standing: &LedgerState, scope: &ScopeId, now: Timestamp) -> bool {
-        standing.effective(now).any(|held| held == scope) && !self.is_spent(standing, scope)
+        standing.effective(now).any(|held| held == scope) && !self.is_used_up(standing, scope)
     }
 
     /// Whether a one-time grant was used.
-    fn is_spent(&self, standing: &LedgerState, scope: &ScopeId) -> bool {
+    fn is_used_up(&self, standing: &LedgerState, scope: &ScopeId) -> bool {
         let once = standing.granted.get(scope) == Some(&nuncio_core::grant::GrantTerm::Once);
         let used = self.used.get(&standing.relation).and_then(|used| used.get(scope));
-        once && used.is_some_and(|used| *used >= self.given_at(scope))
+        once && used.is_some_and(|used| *used >= self.granted_at_seq(scope))
     }
 
     /// Marks a one-time grant as used.
     pub(crate) fn spend(&mut self, scope: &ScopeId) {
-        let (relation, given) = (self.entries.first().map(|first| first.relation_id.clone()), self.given_at(scope));
+        let (relation, given) =
+            (self.entries.first().map(|first| first.relation_id.clone()), self.granted_at_seq(scope));
         relation.into_iter().for_each(|relation| {
             self.used.entry(relation).or_default().insert(scope.clone(), given);
         });
@@ -114,7 +115,7 @@ impl Known {
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
         let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatures);
         let unknown = matches!(proved, Err(ledger::LedgerFault::UnknownDevice { .. }));
-        let spent = || self.standing(person).is_some_and(|standing| self.is_spent(&standing, scope));
+        let spent = || self.standing(person).is_some_and(|standing| self.is_used_up(&standing, scope));
         unknown || self.has_other_devices() && spent()
     }
 
@@ -125,7 +126,7 @@ impl Known {
 
     /// Number of the last entry that granted a scope.
     #[must_use]
-    pub fn given_at(&self, scope: &ScopeId) -> u64 {
+    pub fn granted_at_seq(&self, scope: &ScopeId) -> u64 {
         let gives = |entry: &&LedgerEntry| entry.action.allows() && entry.scopes.contains(scope);
         self.entries.iter().rev().find(gives).map_or(0, |entry| entry.seq)
     }
@@ -159,20 +160,20 @@ fn name(agent: &AgentId) -> String {
     format!("agent/{agent}")
 }
 
-pub(crate) fn load(records: &Records, agent: &AgentId) -> Result<Option<Known>, KeepError> {
+pub(crate) fn load(records: &Records, agent: &AgentId) -> Result<Option<KnownAgent>, KeyStoreError> {
     records.get(&name(agent))
 }
 
-pub(crate) fn all(records: &Records) -> Result<Vec<Known>, KeepError> {
+pub(crate) fn all(records: &Records) -> Result<Vec<KnownAgent>, KeyStoreError> {
     let names = records.names("agent/")?;
     names.iter().filter_map(|name| records.get(name).transpose()).collect()
 }
 
-pub(crate) fn put(known: &Known) -> nuncio_identity::seal::Change {
+pub(crate) fn put(known: &KnownAgent) -> nuncio_identity::seal::RecordChange {
     Records::put(&name(&known.agent), known)
 }
 
-pub(crate) fn gone(agent: &AgentId) -> nuncio_identity::seal::Change {
+pub(crate) fn gone(agent: &AgentId) -> nuncio_identity::seal::RecordChange {
     Records::gone(&name(agent))
 }
 

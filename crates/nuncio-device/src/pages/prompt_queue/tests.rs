@@ -3,7 +3,7 @@ use nuncio_testkit::ManualClock;
 use super::*;
 use crate::prompt::tests::question;
 
-async fn asked(desk: &Arc<Desk>, id: &str) -> tokio::task::JoinHandle<Said> {
+async fn asked(desk: &Arc<PromptQueue>, id: &str) -> tokio::task::JoinHandle<PromptAnswer> {
     let mut changes = desk.changes();
     changes.mark_unchanged();
     let (desk, question) = (Arc::clone(desk), Question { id: id.to_owned(), ..question() });
@@ -15,31 +15,31 @@ async fn asked(desk: &Arc<Desk>, id: &str) -> tokio::task::JoinHandle<Said> {
 #[tokio::test]
 async fn prompt_takes_one_answer_and_none_within_half_a_second() {
     let clock = ManualClock::new();
-    let desk = Arc::new(Desk::new(Arc::new(clock.clone())));
+    let desk = Arc::new(PromptQueue::new(Arc::new(clock.clone())));
     let waits = asked(&desk, "one").await;
     // It was not shown yet, so it cannot be answered.
     clock.advance(TOO_SOON * 2);
-    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
     assert_eq!(desk.show().len(), 1);
-    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
     clock.advance(TOO_SOON);
     // Showing it again does not restart the half second.
     assert_eq!(desk.show().len(), 1);
-    assert_eq!(desk.answer("one", Said::Yes), Ok(()));
-    assert_eq!(waits.await.unwrap(), Said::Yes);
-    assert_eq!(desk.answer("one", Said::No), Err(NotCounted::Gone));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Ok(()));
+    assert_eq!(waits.await.unwrap(), PromptAnswer::Yes);
+    assert_eq!(desk.answer("one", PromptAnswer::No), Err(AnswerRejected::Gone));
     assert!(desk.show().is_empty());
 }
 
 #[tokio::test]
 async fn prompt_is_removed_when_its_caller_is_dropped() {
-    let desk = Arc::new(Desk::new(Arc::new(ManualClock::new())));
+    let desk = Arc::new(PromptQueue::new(Arc::new(ManualClock::new())));
     let (one, other) = (asked(&desk, "one").await, asked(&desk, "other").await);
     let mut changes = desk.changes();
     one.abort();
     let _ = one.await;
     changes.changed().await.unwrap();
     assert_eq!(desk.show().iter().map(|question| question.id.as_str()).collect::<Vec<_>>(), ["other"]);
-    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::Gone));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::Gone));
     other.abort();
 }
