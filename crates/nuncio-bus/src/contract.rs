@@ -1,25 +1,25 @@
-//! What every bus promises, as checks: each is given a bus that nobody uses. A bus's tests run
-//! them all with [`bus_contract!`](crate::bus_contract).
+//! Contract tests for every implementation of `Bus`, run with [`bus_contract!`](crate::bus_contract). Each check gets
+//! an unused bus.
 
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use nuncio_engine::ports::bus::{Bus, Notice};
+use nuncio_engine::ports::bus::{Bus, BusNotice};
 
-/// Makes a test of every check. The expression makes a new bus, an `Arc<dyn Bus>`.
+/// Generates a test for every check. The expression creates a new `Arc<dyn Bus>`.
 #[macro_export]
 macro_rules! bus_contract {
     ($bus:expr) => {
         $crate::bus_contract! { @tests $bus;
-            a_listener_hears_what_is_published,
-            every_listener_hears_it,
-            nobody_hears_what_came_before,
-            publishing_to_nobody_is_no_error,
-            a_listener_who_left_disturbs_nobody,
-            a_sleeping_listener_is_woken,
-            a_slow_listener_hears_the_last_of_every_kind,
+            listener_receives_notices_in_order,
+            every_listener_receives_each_notice,
+            new_listener_misses_earlier_notices,
+            publishing_without_listeners_succeeds,
+            dropped_listener_does_not_affect_others,
+            waiting_listener_is_woken,
+            slow_listener_receives_the_last_notice_of_every_kind,
         }
     };
     (@tests $bus:expr; $($check:ident),* $(,)?) => {
@@ -32,76 +32,68 @@ macro_rules! bus_contract {
     };
 }
 
-/// What is published is heard, in its order.
-pub async fn a_listener_hears_what_is_published(bus: Arc<dyn Bus>) {
+pub async fn listener_receives_notices_in_order(bus: Arc<dyn Bus>) {
     let listener = bus.subscribe();
-    let published = [Notice::Approvals, Notice::Access, Notice::Approvals];
+    let published = [BusNotice::Approvals, BusNotice::Access, BusNotice::Approvals];
     for notice in published.clone() {
         bus.publish(notice).await;
     }
     assert_eq!(listener.take(published.len()).collect::<Vec<_>>().await, published);
 }
 
-/// Everyone who listens hears it.
-pub async fn every_listener_hears_it(bus: Arc<dyn Bus>) {
+pub async fn every_listener_receives_each_notice(bus: Arc<dyn Bus>) {
     let listeners: Vec<_> = (0..5).map(|_| bus.subscribe()).collect();
-    bus.publish(Notice::Access).await;
+    bus.publish(BusNotice::Access).await;
     for mut listener in listeners {
-        assert_eq!(listener.next().await, Some(Notice::Access));
+        assert_eq!(listener.next().await, Some(BusNotice::Access));
     }
 }
 
-/// A listener hears what is published from then on.
-pub async fn nobody_hears_what_came_before(bus: Arc<dyn Bus>) {
+pub async fn new_listener_misses_earlier_notices(bus: Arc<dyn Bus>) {
     let mut early = bus.subscribe();
-    bus.publish(Notice::Approvals).await;
-    assert_eq!(early.next().await, Some(Notice::Approvals));
+    bus.publish(BusNotice::Approvals).await;
+    assert_eq!(early.next().await, Some(BusNotice::Approvals));
     let mut late = bus.subscribe();
-    bus.publish(Notice::Access).await;
-    assert_eq!(late.next().await, Some(Notice::Access));
+    bus.publish(BusNotice::Access).await;
+    assert_eq!(late.next().await, Some(BusNotice::Access));
 }
 
-/// A bus that nobody listens to takes notices, and works afterwards.
-pub async fn publishing_to_nobody_is_no_error(bus: Arc<dyn Bus>) {
-    bus.publish(Notice::Approvals).await;
+pub async fn publishing_without_listeners_succeeds(bus: Arc<dyn Bus>) {
+    bus.publish(BusNotice::Approvals).await;
     let mut listener = bus.subscribe();
-    bus.publish(Notice::Access).await;
-    assert_eq!(listener.next().await, Some(Notice::Access));
+    bus.publish(BusNotice::Access).await;
+    assert_eq!(listener.next().await, Some(BusNotice::Access));
 }
 
-/// One who stops listening takes nothing from the others.
-pub async fn a_listener_who_left_disturbs_nobody(bus: Arc<dyn Bus>) {
+pub async fn dropped_listener_does_not_affect_others(bus: Arc<dyn Bus>) {
     let leaving = bus.subscribe();
     let mut staying = bus.subscribe();
-    bus.publish(Notice::Approvals).await;
+    bus.publish(BusNotice::Approvals).await;
     drop(leaving);
-    bus.publish(Notice::Access).await;
-    assert_eq!(staying.next().await, Some(Notice::Approvals));
-    assert_eq!(staying.next().await, Some(Notice::Access));
+    bus.publish(BusNotice::Access).await;
+    assert_eq!(staying.next().await, Some(BusNotice::Approvals));
+    assert_eq!(staying.next().await, Some(BusNotice::Access));
 }
 
-/// One who is waiting already is woken.
-pub async fn a_sleeping_listener_is_woken(bus: Arc<dyn Bus>) {
+pub async fn waiting_listener_is_woken(bus: Arc<dyn Bus>) {
     let mut listener = bus.subscribe();
     let mut waiting = Box::pin(listener.next());
     assert!(futures_util::poll!(waiting.as_mut()).is_pending());
     let task = tokio::spawn({
         let bus = Arc::clone(&bus);
-        async move { bus.publish(Notice::Approvals).await }
+        async move { bus.publish(BusNotice::Approvals).await }
     });
-    assert_eq!(waiting.await, Some(Notice::Approvals));
+    assert_eq!(waiting.await, Some(BusNotice::Approvals));
     assert!(task.await.is_ok());
 }
 
-/// One who does not keep up may miss some, but hears of every kind after it was last published:
-/// a flood of one does not wash away another.
-pub async fn a_slow_listener_hears_the_last_of_every_kind(bus: Arc<dyn Bus>) {
+pub async fn slow_listener_receives_the_last_notice_of_every_kind(bus: Arc<dyn Bus>) {
     let mut listener = bus.subscribe();
-    bus.publish(Notice::Access).await;
+    bus.publish(BusNotice::Access).await;
     for _ in 0..100_000 {
-        bus.publish(Notice::Approvals).await;
+        bus.publish(BusNotice::Approvals).await;
     }
-    let mut heard: HashSet<Discriminant<Notice>> = HashSet::new();
+    let mut heard: HashSet<Discriminant<BusNotice>> = HashSet::new();
     while heard.len() < 2 {
         let Some(notice) = listener.next().await else { panic!("the stream ended after {heard:?}") };
         heard.insert(discriminant(&notice));

@@ -1,5 +1,4 @@
-//! Waking up whoever waits: the engine's `Bus` port inside one process, and the contract that
-//! every bus must pass.
+//! The engine's `Bus` port within one process, and the contract tests for every bus.
 
 #[cfg(feature = "contract")]
 pub mod contract;

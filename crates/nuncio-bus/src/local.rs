@@ -5,26 +5,24 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt};
-use nuncio_engine::ports::bus::{Bus, Notice};
+use nuncio_engine::ports::bus::{Bus, BusNotice};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 
-/// How many notices a listener may be behind before it misses some.
+/// Notices that a listener may fall behind before it misses some.
 const BEHIND: usize = 256;
 
-/// Every kind of notice.
-fn every() -> [Notice; 4] {
-    [Notice::Approvals, Notice::Access, Notice::Tasks, Notice::Mail(Arc::from([]))]
+fn every() -> [BusNotice; 4] {
+    [BusNotice::Approvals, BusNotice::Access, BusNotice::Tasks, BusNotice::Mail(Arc::from([]))]
 }
 
-/// A bus for those in the same process. The streams end when it is dropped.
+/// A bus within one process. Subscriptions end when it is dropped.
 #[derive(Debug)]
 pub struct LocalBus {
-    notices: Sender<Notice>,
+    notices: Sender<BusNotice>,
 }
 
 impl LocalBus {
-    /// A bus that nobody listens to yet.
     #[must_use]
     pub fn new() -> Self {
         Self { notices: Sender::new(BEHIND) }
@@ -39,33 +37,32 @@ impl Default for LocalBus {
 
 #[async_trait]
 impl Bus for LocalBus {
-    async fn publish(&self, notice: Notice) {
-        // It fails when nobody listens, and then there is nobody to tell.
+    async fn publish(&self, notice: BusNotice) {
+        // Fails only without listeners.
         let _ = self.notices.send(notice);
     }
 
-    fn subscribe(&self) -> BoxStream<'static, Notice> {
+    fn subscribe(&self) -> BoxStream<'static, BusNotice> {
         let listener = Listener { notices: self.notices.subscribe(), missed: VecDeque::new() };
         stream::unfold(listener, |mut listener| async move { Some((listener.next().await?, listener)) }).boxed()
     }
 }
 
-/// One who listens.
 struct Listener {
-    notices: Receiver<Notice>,
-    missed: VecDeque<Notice>,
+    notices: Receiver<BusNotice>,
+    missed: VecDeque<BusNotice>,
 }
 
 impl Listener {
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<BusNotice> {
         if let Some(notice) = self.missed.pop_front() {
             return Some(notice);
         }
         match self.notices.recv().await {
             Ok(notice) => Some(notice),
             Err(RecvError::Closed) => None,
-            // What was missed may have been the last of its kind, and a notice only says that it is
-            // worth looking: look everywhere.
+            // The missed notices may include the last of any kind, so deliver one of each: a notice only
+            // says that reading the store is worthwhile.
             Err(RecvError::Lagged(_)) => {
                 self.missed.extend(every());
                 self.missed.pop_front()
@@ -79,22 +76,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_in_the_list() {
+    fn every_returns_all_notice_kinds() {
         for notice in every() {
-            // A new kind does not compile here until it is thought of; then add it to the list.
+            // A new kind does not compile here; add it to `every`.
             match notice {
-                Notice::Approvals | Notice::Access | Notice::Tasks | Notice::Mail(_) => {}
+                BusNotice::Approvals | BusNotice::Access | BusNotice::Tasks | BusNotice::Mail(_) => {}
             }
         }
     }
 
     #[tokio::test]
-    async fn a_stream_ends_with_its_bus() {
+    async fn subscription_ends_when_bus_is_dropped() {
         let bus = LocalBus::new();
         let mut notices = bus.subscribe();
-        bus.publish(Notice::Access).await;
+        bus.publish(BusNotice::Access).await;
         drop(bus);
-        assert_eq!(notices.next().await, Some(Notice::Access));
+        assert_eq!(notices.next().await, Some(BusNotice::Access));
         assert_eq!(notices.next().await, None);
     }
 }

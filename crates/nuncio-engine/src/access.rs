@@ -1,4 +1,4 @@
-//! Keys and grants: who may use which permission of which agent.
+//! API keys and grants: which caller may use which permission scope of which agent.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,72 +14,70 @@ use nuncio_core::time::Timestamp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
+use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, StoreError};
 use crate::vault::Vault;
 
 mod admission;
-mod consented;
+mod consents;
 mod keys;
 mod links;
 mod nonces;
 mod signing;
 
-use consented::Consents;
+use consents::Consents;
 pub use keys::{NewKey, key_expired};
-pub(crate) use links::Links;
+pub(crate) use links::PersonLinks;
 pub use signing::SigningKey;
 
-/// The scope that opens `/metrics` and nothing else.
+/// Scope that allows reading `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";
 
-/// Who is asking, and what is known about the request.
+/// The authenticated caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Who.
     pub principal: Principal,
-    /// The person they belong to.
+    /// The person on whose behalf the caller acts.
     pub person: Option<PersonName>,
-    /// The request's id, for logs and records.
+    /// Request id for logs and audit records.
     pub request: Option<String>,
-    /// By what they are known.
+    /// How the caller authenticated.
     pub credential: Credential,
 }
 
-/// By what a caller is known.
+/// How a caller authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// By nothing they showed.
+    /// The request carried no credential.
     None,
-    /// By an API key.
     Key,
-    /// By an access token of an issuer the operator trusts.
+    /// Access token of an OAuth issuer that the operator configured.
     Token {
-        /// What the issuer says they may do.
+        /// Scopes named in the token.
         scopes: Arc<[ScopeId]>,
-        /// Whether the operator says that the issuer's subjects are people (`people = true`).
+        /// Whether the operator set `people = true` for this issuer: its subjects are people.
         people: bool,
     },
-    /// By a signature over the request.
+    /// HTTP request signed with a signing key.
     Signature,
-    /// By a signature with a key of their DID, or a token that one earned here.
+    /// Request signed with a key of the caller's DID, or a token obtained with such a signature.
     Did,
-    /// By an access token that a device of theirs earned here.
+    /// Access token that was issued to a person's device.
     Device(DeviceId),
-    /// By the token of an agent's account.
+    /// Token of an agent account.
     AgentToken,
 }
 
 impl Caller {
-    /// A caller with nothing else known.
+    /// Creates a caller without person, request id or credential.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
         Self { principal, person: None, request: None, credential: Credential::None }
     }
 
-    /// Whether the operator let this caller in to speak for its own person, so that its `trust` or granted permission
-    /// is that person's approval of a `high` call.
+    /// Whether this caller acts for its own person, so that its `trust` setting or granted permission counts as that
+    /// person's approval of a `high` sensitivity call.
     #[must_use]
     pub fn speaks_for_person(&self) -> bool {
         match (&self.principal, &self.credential) {
@@ -90,78 +88,74 @@ impl Caller {
     }
 }
 
-/// What the credentials of a request came to. Every protocol's authentication yields one.
+/// Result of authenticating a request, for every protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// Someone we know, or anyone where the server is open.
+    /// An authenticated caller, or the anonymous caller where the server allows it.
     Known(Caller),
-    /// No credentials where some are needed.
+    /// Credentials are required and missing.
     Missing,
-    /// Credentials that are not valid.
     Invalid,
-    /// An API key that expired at this moment. It is refused as an invalid one is, and told why.
+    /// An API key that expired at this time. It is refused like an invalid key, with a message that says so.
     Expired(Timestamp),
 }
 
-/// A permission an operator wrote into the settings.
+/// A grant from the operator's settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StandingGrant {
-    /// To whom.
+pub struct ConfiguredGrant {
     pub principal: Principal,
-    /// For which agent; none for every one.
+    /// `None` means every agent.
     pub agent: Option<AgentName>,
-    /// What.
     pub scopes: KeyScopes,
 }
 
-/// Whether a caller has a scope, and by what.
+/// Whether a caller has a permission scope, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// It has not.
-    No,
-    /// It has, for as long as it lasts.
+pub(crate) enum ScopeCheck {
+    Denied,
+    /// The grant covers any number of calls.
     Lasting,
-    /// It has, for one call.
+    /// The grant covers one call, which uses it up.
     Once(GrantId),
 }
 
-/// What is known of keys and grants, kept in memory because every request asks.
+/// In-memory copy of keys and grants, because every request reads them.
 #[derive(Debug, Default)]
 pub(crate) struct AccessTable {
-    current: RwLock<Arc<Snapshot>>,
-    standing: Vec<StandingGrant>,
-    /// What people allow by their own word.
+    current: RwLock<Arc<AccessSnapshot>>,
+    standing: Vec<ConfiguredGrant>,
+    /// What people allowed through signed consent.
     consents: Consents,
 }
 
 #[derive(Default)]
-struct Snapshot {
-    /// The keys that are sent with requests, by the digests of their secrets and of the secrets before.
+struct AccessSnapshot {
+    /// Bearer keys by the digest of their current and previous secrets.
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
     signing: Arc<[SigningKey]>,
-    /// Whether any key was ever made. A server whose last key was taken back does not open again.
+    /// Whether any key was ever created, including revoked ones. A server whose last key was revoked stays closed.
     any: bool,
     grants: HashMap<Principal, Vec<Grant>>,
 }
 
-impl fmt::Debug for Snapshot {
+impl fmt::Debug for AccessSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Snapshot({} keys)", self.keys.len())
     }
 }
 
 impl AccessTable {
-    pub(crate) fn new(standing: Vec<StandingGrant>) -> Self {
+    pub(crate) fn new(standing: Vec<ConfiguredGrant>) -> Self {
         Self { current: RwLock::default(), standing, consents: Consents::default() }
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> Arc<AccessSnapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, vault: &Vault) {
-        let mut next = Snapshot { any: !keys.is_empty(), ..Snapshot::default() };
+        let mut next = AccessSnapshot { any: !keys.is_empty(), ..AccessSnapshot::default() };
         let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             let key = Arc::new(key);
@@ -183,19 +177,25 @@ impl AccessTable {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
     }
 
-    /// Whether the caller has `scope` of `agent` at that moment.
-    pub(crate) fn hold(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
-        self.hold_by_rule(caller, agent, scope, now).0
-    }
-
-    /// The same, with the rule that gives it, for the record.
-    pub(crate) fn hold_by_rule(
+    /// Checks whether the caller has `scope` of `agent` at `now`.
+    pub(crate) fn check_scope(
         &self,
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (Hold, Option<PermissionSource>) {
+    ) -> ScopeCheck {
+        self.check_scope_by_rule(caller, agent, scope, now).0
+    }
+
+    /// Like [`Self::check_scope`], with the rule that grants the scope, for the audit record.
+    pub(crate) fn check_scope_by_rule(
+        &self,
+        caller: &Caller,
+        agent: &AgentName,
+        scope: &ScopeId,
+        now: Timestamp,
+    ) -> (ScopeCheck, Option<PermissionSource>) {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
         let by_itself = match (principal, &caller.credential) {
@@ -216,20 +216,20 @@ impl AccessTable {
                 && grant.scopes.gives(scope)
         });
         if let Some(rule) = by_itself.or(standing.then_some(PermissionSource::Settings)) {
-            return (Hold::Lasting, Some(rule));
+            return (ScopeCheck::Lasting, Some(rule));
         }
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let once = giving.peek().copied();
         let given = match (giving.find(|grant| grant.term != GrantTerm::Once), once) {
-            (Some(lasting), _) => return (Hold::Lasting, Some(rule(lasting))),
-            (None, Some(once)) => (Hold::Once(once.id.clone()), Some(rule(once))),
-            (None, None) => (Hold::No, None),
+            (Some(lasting), _) => return (ScopeCheck::Lasting, Some(rule(lasting))),
+            (None, Some(once)) => (ScopeCheck::Once(once.id.clone()), Some(rule(once))),
+            (None, None) => (ScopeCheck::Denied, None),
         };
-        // A person's own word counts beside the operator's; what lasts is not spent.
-        match (self.consents.hold_by_rule(principal, agent, scope, now), given) {
-            (lasting @ (Hold::Lasting, _), _) => lasting,
-            (consent, (Hold::No, _)) => consent,
+        // A person's consent counts beside operator grants; a lasting one is preferred to a one-time grant.
+        match (self.consents.check_scope_by_rule(principal, agent, scope, now), given) {
+            (lasting @ (ScopeCheck::Lasting, _), _) => lasting,
+            (consent, (ScopeCheck::Denied, _)) => consent,
             (_, given) => given,
         }
     }
@@ -240,10 +240,7 @@ fn rule(grant: &Grant) -> PermissionSource {
 }
 
 impl Engine {
-    /// Reads keys and grants anew.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Reloads keys, grants, DID links and consents from the store.
     pub async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store().keys().await?;
         let grants = self.store().grants().await?;
@@ -252,14 +249,14 @@ impl Engine {
         self.reload_consents().await
     }
 
-    /// Whether there are keys, valid or taken back. While there are none, a loopback server is open.
+    /// Whether any key exists, valid or revoked. Without keys, a server on loopback accepts everyone.
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.access_table().snapshot().any
     }
 
-    /// Whether the caller may read the metrics: `local`, an operator's key, a key of before roles existed, or the scope
-    /// `metrics:read` given by name. All scopes of the agents do not include it.
+    /// Whether the caller may read the metrics: `local`, an operator key, a key from before roles existed, or a grant
+    /// that names the scope `metrics:read`. A grant of all scopes does not include it.
     #[must_use]
     pub fn may_read_metrics(&self, caller: &Caller) -> bool {
         let Ok(scope) = ScopeId::parse(METRICS_SCOPE) else { return false };
@@ -280,10 +277,6 @@ impl Engine {
             || standing.map(|grant| &grant.scopes).any(is_named)
     }
 
-    /// Gives scopes of an agent to a principal.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn create_grant(
         &self,
         principal: Principal,
@@ -302,18 +295,11 @@ impl Engine {
         Ok(grant)
     }
 
-    /// Every grant that operators gave.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Lists the grants that operators created.
     pub async fn grants(&self) -> Result<Vec<Grant>, EngineError> {
         Ok(self.store().grants().await?)
     }
 
-    /// Takes a grant back.
-    ///
-    /// # Errors
-    /// There is no such grant.
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
         match self.store().commit(vec![Change::RevokeGrant(id.clone())]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
@@ -329,7 +315,7 @@ impl Engine {
 
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.bus().publish(Notice::Access).await;
+        self.bus().publish(BusNotice::Access).await;
         Ok(())
     }
 }
@@ -355,10 +341,10 @@ mod tests {
         }
     }
 
-    fn hold(grants: Vec<Grant>, scope_id: &str, now: i64) -> Hold {
+    fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> ScopeCheck {
         let table = AccessTable::new(Vec::new());
         table.replace(Vec::new(), grants, &Vault::new(&[1; KEY_BYTES]));
-        table.hold(
+        table.check_scope(
             &Caller::new(Principal::Anonymous),
             &AgentName::parse("hotel").unwrap(),
             &scope(scope_id),
@@ -367,38 +353,42 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_holds_for_its_scope_and_its_time() {
+    fn grant_covers_only_its_scope_and_term() {
         let until = GrantTerm::Until(Timestamp::from_millis(100));
-        assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 99), Hold::Lasting);
-        assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 100), Hold::No);
-        assert_eq!(hold(vec![grant("g1", until)], "booking:write", 0), Hold::No);
-        assert_eq!(hold(vec![], "rooms:read", 0), Hold::No);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), ScopeCheck::Lasting);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), ScopeCheck::Denied);
+        assert_eq!(check(vec![grant("g1", until)], "booking:write", 0), ScopeCheck::Denied);
+        assert_eq!(check(vec![], "rooms:read", 0), ScopeCheck::Denied);
     }
 
     #[test]
-    fn a_grant_for_once_is_spent_only_when_nothing_lasting_gives_the_scope() {
+    fn lasting_grant_is_preferred_to_one_time_grant() {
         let once = grant("g1", GrantTerm::Once);
-        assert_eq!(hold(vec![once.clone()], "rooms:read", 0), Hold::Once(once.id.clone()));
-        assert_eq!(hold(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), Hold::Lasting);
+        assert_eq!(check(vec![once.clone()], "rooms:read", 0), ScopeCheck::Once(once.id.clone()));
+        assert_eq!(check(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), ScopeCheck::Lasting);
     }
 
     #[test]
-    fn a_token_holds_the_scopes_it_names_and_what_its_subject_was_granted() {
+    fn token_has_its_own_scopes_and_grants_of_its_subject() {
         let table = AccessTable::new(Vec::new());
         let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
         let given = Grant { principal: ada.clone(), ..grant("g1", GrantTerm::UntilRevoked) };
         table.replace(Vec::new(), vec![given], &Vault::new(&[1; KEY_BYTES]));
-        let hold = |principal: &Principal, credential: Credential, scope_id: &str| {
+        let check = |principal: &Principal, credential: Credential, scope_id: &str| {
             let caller = Caller { credential, ..Caller::new(principal.clone()) };
-            table.hold(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
+            table.check_scope(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
         };
         let token = || Credential::Token { scopes: [scope("booking:write")].into(), people: false };
-        assert_eq!(hold(&ada, token(), "booking:write"), Hold::Lasting);
-        assert_eq!(hold(&ada, token(), "rooms:read"), Hold::Lasting, "by the grant");
-        assert_eq!(hold(&ada, token(), "rooms:write"), Hold::No);
+        assert_eq!(check(&ada, token(), "booking:write"), ScopeCheck::Lasting);
+        assert_eq!(check(&ada, token(), "rooms:read"), ScopeCheck::Lasting, "by the grant");
+        assert_eq!(check(&ada, token(), "rooms:write"), ScopeCheck::Denied);
         let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
-        assert_eq!(hold(&bob, token(), "rooms:read"), Hold::No);
-        assert_eq!(hold(&bob, Credential::None, "booking:write"), Hold::No);
-        assert_eq!(hold(&Principal::Anonymous, token(), "booking:write"), Hold::No, "a token speaks for its subject");
+        assert_eq!(check(&bob, token(), "rooms:read"), ScopeCheck::Denied);
+        assert_eq!(check(&bob, Credential::None, "booking:write"), ScopeCheck::Denied);
+        assert_eq!(
+            check(&Principal::Anonymous, token(), "booking:write"),
+            ScopeCheck::Denied,
+            "a token speaks for its subject"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Approvals: a question is put to someone who is not the caller, and the call waits.
+//! Approvals: a call waits until somebody other than its caller allows or denies it.
 
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
@@ -13,47 +13,44 @@ use tokio_util::sync::CancellationToken;
 use crate::Engine;
 use crate::call::{ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
+use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, StoreError};
 
-/// A yes for one call, and the change that uses it up.
+/// An approval of one call, and the change that marks it as used.
 #[derive(Debug)]
-pub(crate) struct Permit {
-    /// Who said yes.
+pub(crate) struct ApprovalPermit {
     pub(crate) by: Principal,
     /// Committed together with the start of the call.
     pub(crate) redeemed: Change,
-    /// For the record of the call.
+    /// Reference for the audit record.
     pub(crate) approval: ApprovalReference,
 }
 
-/// What came of asking.
+/// Outcome of an approval request.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// Yes.
-    Yes(Box<Permit>),
-    /// No, or no answer.
+pub(crate) enum ApprovalReply {
+    Yes(Box<ApprovalPermit>),
+    /// Denied, or expired without an answer.
     No {
-        /// Who said so.
+        /// Principal or `policy`, for the audit record.
         by: String,
-        /// What the caller is told.
         failure: ExecutionFailure,
-        /// For the record of the call.
+        /// Reference for the audit record.
         approval: Option<ApprovalReference>,
     },
 }
 
 impl Engine {
-    /// Asks, and waits for the answer, the expiry or the end of the call.
+    /// Creates an approval and waits until it is decided, expires, or the call is cancelled.
     pub(crate) async fn ask(
         &self,
         question: ApprovalQuestion,
         approver: Approver,
         deadline: Timestamp,
         cancel: &CancellationToken,
-    ) -> Result<Reply, EngineError> {
-        // Listening before asking, so that no answer is missed.
+    ) -> Result<ApprovalReply, EngineError> {
+        // Subscribed before the approval is created, so that no answer is missed.
         let mut notices = self.bus().subscribe();
         let now = self.now();
         let approval = Approval {
@@ -66,7 +63,7 @@ impl Engine {
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
         self.store().commit(vec![Change::CreateApproval(approval)]).await?;
-        self.bus().publish(Notice::Approvals).await;
+        self.bus().publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
         loop {
@@ -79,15 +76,15 @@ impl Engine {
                 () = self.clock().sleep_until(expires_at) => self.close(current).await?,
                 () = cancel.cancelled() => {
                     self.close(current).await?;
-                    return Ok(Reply::No { by: "policy".to_owned(), failure: cancelled(), approval: None });
+                    return Ok(ApprovalReply::No { by: "policy".to_owned(), failure: cancelled(), approval: None });
                 }
             }
         }
     }
 
-    fn reply(&self, approval: Approval) -> Reply {
+    fn reply(&self, approval: Approval) -> ApprovalReply {
         let approval_reference = reference(&approval);
-        let no = |by: String, code: Code, message: String| Reply::No {
+        let no = |by: String, code: Code, message: String| ApprovalReply::No {
             by,
             failure: ExecutionFailure { code, message },
             approval: Some(approval_reference),
@@ -96,7 +93,7 @@ impl Engine {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
                 match approval.redeem(&question.call, &question.arguments_digest, self.now()) {
-                    Ok(used) => Reply::Yes(Box::new(Permit {
+                    Ok(used) => ApprovalReply::Yes(Box::new(ApprovalPermit {
                         by,
                         approval: reference(&used),
                         redeemed: Change::MoveApproval { approval: used, from: "allowed" },
@@ -114,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Closes a question that nobody answered. An answer that came at the last moment wins.
+    /// Expires an unanswered approval. An answer that was stored first wins.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
         let Ok(expired) = approval.expire(self.now()) else { return Ok(()) };
         match self.store().commit(vec![Change::MoveApproval { approval: expired, from: "pending" }]).await {
@@ -123,10 +120,7 @@ impl Engine {
         }
     }
 
-    /// The questions that wait for the operators.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Lists the approvals that wait for an operator.
     pub async fn pending_approvals(&self) -> Result<Vec<Approval>, EngineError> {
         let now = self.now();
         let mut pending = self.store().pending_approvals().await?;
@@ -134,10 +128,7 @@ impl Engine {
         Ok(pending)
     }
 
-    /// Answers a question.
-    ///
-    /// # Errors
-    /// There is no such question, it is closed, or the one who answers made the call.
+    /// Allows or denies a pending approval. The caller of the tool cannot approve its own call.
     pub async fn decide_approval(
         &self,
         id: &ApprovalId,
@@ -154,12 +145,11 @@ impl Engine {
             Err(StoreError::Conflict(conflict @ Conflict::ApprovalMoved)) => return Err(closed(&conflict)),
             other => other?,
         }
-        self.bus().publish(Notice::Approvals).await;
+        self.bus().publish(BusNotice::Approvals).await;
         Ok(decided)
     }
 
-    /// Closes every question left over by a process that is gone: the calls went with it. What was asked about
-    /// protocols still is.
+    /// Expires the approvals of calls that ended with the previous process. Approvals of protocol drafts stay open.
     pub(crate) async fn close_stale_approvals(&self) -> Result<usize, EngineError> {
         let lasting = self.lasting_approvals().await?;
         let mut stale = self.store().pending_approvals().await?;

@@ -1,15 +1,13 @@
-//! The engine's background tasks.
-
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-/// Tasks that the server waits for before it stops. They run on the runtime on which the engine was made: a request may
-/// be answered by another one, which is for unidentified callers and has a low priority.
+/// Background tasks that the server waits for before it stops. They run on the runtime that created the engine, because
+/// the runtime of a request may be the low-priority one for unidentified callers.
 #[derive(Debug, Clone)]
 pub(crate) struct BackgroundTasks {
     tracker: TaskTracker,
-    /// None if the engine was made outside a runtime; tasks then run where they are spawned.
+    /// `None` if the engine was created outside a runtime; tasks then run where they are spawned.
     runtime: Option<Handle>,
 }
 
@@ -28,7 +26,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Spawns a task that nothing waits for when the server stops.
+    /// Spawns a task that the server does not wait for when it stops.
     pub(crate) fn spawn_untracked(&self, task: impl Future<Output = ()> + Send + 'static) {
         match &self.runtime {
             Some(runtime) => runtime.spawn(task),

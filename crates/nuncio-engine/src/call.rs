@@ -1,6 +1,5 @@
-//! The call chain. Every call of a tool, from whatever protocol, walks it, and there is no second
-//! path: known caller → declared tool → granted scope → valid arguments → approval → limits → run
-//! with a deadline → valid output → audit record.
+//! The call chain, the only way to run a tool, for every protocol: known caller → declared tool → granted scope → valid
+//! arguments → approval → concurrency limit → run with a deadline → valid output → audit record.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,37 +23,37 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use crate::Engine;
-use crate::access::Hold;
-use crate::approve::{Permit, Reply};
+use crate::access::ScopeCheck;
+use crate::approve::{ApprovalPermit, ApprovalReply};
 use crate::error::EngineError;
 use crate::invoke::ending;
 use crate::ports::entropy::random_name;
 use crate::ports::runner::{ProgramStart, RunCall, SentMessages, ToolOutput};
-use crate::ports::store::{Change, Conflict, Place, StoreError};
-use crate::tasks::Work;
+use crate::ports::store::{Change, Conflict, ResultTarget, StoreError};
+use crate::tasks::HumanWork;
 
-mod asked;
 mod output;
+mod request;
 
-pub use asked::{Call, Called, ClientSays, Ended, denial};
+pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest, denial};
 
-/// How long a person's device may take beside running a tool: to hear of it, and to ask.
+/// Extra time for a tool on a person's device: to receive the call and to ask the person.
 pub const DEVICE_ASKS: Duration = Duration::from_secs(40);
 
 impl Engine {
-    /// Walks the chain.
+    /// Takes a tool call through the call chain.
     ///
     /// # Errors
-    /// Only when the store cannot be used; everything else is an outcome, and recorded.
-    pub async fn call(&self, call: Call<'_>) -> Result<Called, EngineError> {
+    /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
+    pub async fn call(&self, call: ToolCallRequest<'_>) -> Result<CallOutcome, EngineError> {
         let span =
             tracing::debug_span!("tool call", agent = %call.served.agent.name, tool = %call.tool, call = %call.id);
-        let walk = Walk::new(self, call);
+        let walk = CallChain::new(self, call);
         async move {
             match walk.admit().await? {
-                Admission::AskClient => Ok(Called::AskClient),
-                Admission::Refused(refusal) => walk.refuse(refusal).await.map(Called::Ended),
-                Admission::Admitted(admitted) => walk.run(admitted).await.map(Called::Ended),
+                Admission::AskClient => Ok(CallOutcome::AskClient),
+                Admission::Refused(refusal) => walk.refuse(refusal).await.map(CallOutcome::Ended),
+                Admission::Admitted(admitted) => walk.run(admitted).await.map(CallOutcome::Ended),
             }
         }
         .instrument(span)
@@ -62,41 +61,41 @@ impl Engine {
     }
 }
 
-/// One call on its way down the chain.
-struct Walk<'a> {
+/// State of one call on its way through the chain.
+struct CallChain<'a> {
     engine: &'a Engine,
-    call: Call<'a>,
+    call: ToolCallRequest<'a>,
     arguments: Value,
     digest: Digest,
     asked_at: Timestamp,
     program_start: ProgramStart,
-    /// What its record refers to, as far as it is known.
+    /// References of the audit record, as far as known.
     references: References,
-    /// The messages that carried it to a person's device.
+    /// Messages that carried the call to a person's device.
     sent: SentMessages,
 }
 
 enum Admission {
     AskClient,
-    Refused(Refusal),
-    Admitted(Admitted),
+    Refused(CallRefusal),
+    Admitted(AdmittedCall),
 }
 
-struct Refusal {
+struct CallRefusal {
     by: String,
     failure: ExecutionFailure,
     approval: Option<ApprovalReference>,
 }
 
-/// A call that may run, and what it spends by running.
-struct Admitted {
+/// An admitted call, and the changes (used grant, used approval) that are committed with its start.
+struct AdmittedCall {
     tool: Arc<Tool>,
     allowed_by: Vec<String>,
     spends: Vec<Change>,
     references: References,
 }
 
-impl Refusal {
+impl CallRefusal {
     fn new(by: impl Into<String>, failure: ExecutionFailure) -> Self {
         Self { by: by.into(), failure, approval: None }
     }
@@ -106,63 +105,66 @@ impl Refusal {
     }
 }
 
-impl<'a> Walk<'a> {
-    fn new(engine: &'a Engine, mut call: Call<'a>) -> Self {
+impl<'a> CallChain<'a> {
+    fn new(engine: &'a Engine, mut call: ToolCallRequest<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
         let program_start = match &call.place {
-            Some(Place::Execution(_)) => ProgramStart::observed(),
-            Some(Place::Message(_)) | None => ProgramStart::default(),
+            Some(ResultTarget::Execution(_)) => ProgramStart::observed(),
+            Some(ResultTarget::Message(_)) | None => ProgramStart::default(),
         };
         let (references, sent) = Default::default();
         Self { engine, call, arguments, digest, asked_at: engine.now(), program_start, references, sent }
     }
 
-    /// Everything that comes before running, in the chain's order.
+    /// Runs every check before the tool itself, in the order of the chain.
     async fn admit(&self) -> Result<Admission, EngineError> {
         let call = &self.call;
         let agent = &call.served.agent;
-        // What runs on a person's device is there for those who belong to a person.
+        // Device tools exist only for callers with a person.
         let reaches = |tool: &&Arc<Tool>| call.offered && (!tool.on_device() || call.caller.person.is_some());
         let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
-            return Ok(Refusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
+            return Ok(CallRefusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
-        if let Decision::Deny(_) = decide(&self.facts(tool, &self.hold(tool).0, None)) {
+        if let Decision::Deny(_) = decide(&self.facts(tool, &self.check_scope(tool).0, None)) {
             return Ok(Admission::Refused(ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            return Ok(Refusal::by_policy(Code::InvalidArguments, format!("Invalid arguments: {}", faults.join("; "))));
+            return Ok(CallRefusal::by_policy(
+                Code::InvalidArguments,
+                format!("Invalid arguments: {}", faults.join("; ")),
+            ));
         }
-        if let ClientSays::No { reason } = &call.client {
+        if let ClientDecision::No { reason } = &call.client {
             let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };
-            return Ok(Admission::Refused(Refusal::new("client", failure)));
+            return Ok(Admission::Refused(CallRefusal::new("client", failure)));
         }
 
-        let mut permit: Option<Box<Permit>> = None;
-        let (hold, rule) = loop {
-            // Looked at again after each wait: what was granted may have been taken back meanwhile.
-            let (hold, rule) = self.hold(tool);
+        let mut permit: Option<Box<ApprovalPermit>> = None;
+        let (check, rule) = loop {
+            // Checked again after each wait, because the grant may have been revoked.
+            let (check, rule) = self.check_scope(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
-            match decide(&self.facts(tool, &hold, approved_by)) {
-                Decision::Allow => break (hold, rule),
+            match decide(&self.facts(tool, &check, approved_by)) {
+                Decision::Allow => break (check, rule),
                 Decision::Deny(_) => return Ok(Admission::Refused(ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
-                    return Ok(Refusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
+                    return Ok(CallRefusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
                 }
-                // Apart, or every call would carry the room that a question takes.
+                // Boxed, so that the futures of other calls stay small.
                 Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
-                    Reply::Yes(given) => permit = Some(given),
-                    Reply::No { by, failure, approval } => {
-                        return Ok(Admission::Refused(Refusal { by, failure, approval }));
+                    ApprovalReply::Yes(given) => permit = Some(given),
+                    ApprovalReply::No { by, failure, approval } => {
+                        return Ok(Admission::Refused(CallRefusal { by, failure, approval }));
                     }
                 },
             }
         };
 
         let mut allowed_by = Vec::new();
-        if call.client == ClientSays::Yes {
+        if call.client == ClientDecision::Yes {
             allowed_by.push("client".to_owned());
         }
         allowed_by.extend(permit.iter().map(|permit| permit.by.to_string()));
@@ -172,21 +174,21 @@ impl<'a> Walk<'a> {
         let approval = permit.as_ref().map(|permit| permit.approval.clone());
         let references = References { approval, messages: Vec::new(), rule };
         let mut spends = Vec::new();
-        if let Hold::Once(grant) = hold {
+        if let ScopeCheck::Once(grant) = check {
             spends.push(Change::UseGrant(grant));
         }
         if let Some(permit) = permit {
             spends.push(permit.redeemed);
         }
-        Ok(Admission::Admitted(Admitted { tool: Arc::clone(tool), allowed_by, spends, references }))
+        Ok(Admission::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
-    fn facts<'b>(&'b self, tool: &Tool, hold: &Hold, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {
+    fn facts<'b>(&'b self, tool: &Tool, check: &ScopeCheck, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {
         let scope = tool.scope.as_ref().and_then(|id| self.call.served.agent.scope(id));
         PolicyFacts {
             caller: &self.call.caller.principal,
             speaks_for_person: self.call.caller.speaks_for_person(),
-            granted: *hold != Hold::No,
+            granted: *check != ScopeCheck::Denied,
             sensitivity: scope.map(|scope| scope.sensitivity),
             human_authorization: tool.human_authorization,
             client: self.client_consent(),
@@ -198,16 +200,16 @@ impl<'a> Walk<'a> {
 
     fn client_consent(&self) -> ClientConsent {
         match self.call.client {
-            ClientSays::NotAsked => ClientConsent::NotNeeded,
-            ClientSays::Trusts => ClientConsent::Trusted,
-            ClientSays::AskFirst => ClientConsent::Unasked,
-            // A no is acted upon before anyone else is asked.
-            ClientSays::Yes | ClientSays::No { .. } => ClientConsent::Granted,
+            ClientDecision::NotAsked => ClientConsent::NotNeeded,
+            ClientDecision::Trusts => ClientConsent::Trusted,
+            ClientDecision::AskFirst => ClientConsent::Unasked,
+            // A denial was handled before.
+            ClientDecision::Yes | ClientDecision::No { .. } => ClientConsent::Granted,
         }
     }
 
-    async fn ask(&self, tool: &Tool, approver: Approver) -> Result<Reply, EngineError> {
-        self.engine.settle(self.call.entry).await?;
+    async fn ask(&self, tool: &Tool, approver: Approver) -> Result<ApprovalReply, EngineError> {
+        self.engine.ensure_committed(self.call.entry).await?;
         let call = &self.call;
         let question = ApprovalQuestion {
             call: call.id.clone(),
@@ -222,9 +224,9 @@ impl<'a> Walk<'a> {
         self.engine.ask(question, approver, call.deadline, call.cancel).await
     }
 
-    /// Runs what was admitted: its start is on disk before it begins, its end before it is told.
-    async fn run(mut self, admitted: Admitted) -> Result<Ended, EngineError> {
-        let Admitted { tool, allowed_by, spends, references } = admitted;
+    /// Runs an admitted call. Its start is stored before it begins, its end before it is reported.
+    async fn run(mut self, admitted: AdmittedCall) -> Result<FinishedCall, EngineError> {
+        let AdmittedCall { tool, allowed_by, spends, references } = admitted;
         self.references = references;
         let pass = match self.pass(&tool).await? {
             Ok(pass) => pass,
@@ -244,19 +246,18 @@ impl<'a> Walk<'a> {
 
         let time = if tool.on_device() { tool.timeout + DEVICE_ASKS } else { tool.timeout };
         let deadline = self.call.deadline.min(started_at.after(time));
-        // From here on their digest is all that is asked of them.
+        // From here on only their digest is used.
         let arguments = std::mem::take(&mut self.arguments);
         let result = self.run_until(&tool, arguments, deadline).await?;
-        // What is over takes no room, whether or not that is on disk.
+        // Release the slot before the end is stored.
         drop(pass);
         if result.is_ok() {
-            self.call.served.took(&tool.name, started_at.until(self.engine.now()));
+            self.call.served.record_latency(&tool.name, started_at.until(self.engine.now()));
         }
         self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
     }
 
-    /// Waits until the tool has room for one more call. What people do in their own time takes none, nor does
-    /// an answer that is written down.
+    /// Waits for a free slot of the tool. Human work and fixed answers need no slot.
     async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, ExecutionFailure>, EngineError> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
@@ -268,7 +269,7 @@ impl<'a> Walk<'a> {
         if let Ok(pass) = Arc::clone(&gate).try_acquire_owned() {
             return Ok(Ok(Some(pass)));
         }
-        self.engine.settle(self.call.entry).await?;
+        self.engine.ensure_committed(self.call.entry).await?;
         tokio::select! {
             biased;
             () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
@@ -280,15 +281,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What says on disk that the call has begun: a note in the execution it runs for, or a line under a
-    /// key of its own.
+    /// The change that stores the start of the call: in its execution, or as a started call under its own key.
     fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
-        if let Some(Place::Execution(place)) = &self.call.place {
+        if let Some(ResultTarget::Execution(place)) = &self.call.place {
             let warrant = CallAuthorization {
                 at: self.asked_at,
                 by: allowed_by.to_vec(),
                 scope: tool.scope.clone(),
-                // People's work waits in their inbox from here on.
+                // Human work counts as started once it is in the inbox.
                 started: matches!(tool.run, Run::Human(_)),
                 references: self.references.clone(),
             };
@@ -303,35 +303,35 @@ impl<'a> Walk<'a> {
         (Some(key), start)
     }
 
-    /// Puts the start on disk together with what it spends. A permission that someone else has spent
-    /// in the meantime is looked for again, or missed.
+    /// Commits the start together with the grant and approval it uses. If another call used the grant first, looks for
+    /// another grant.
     async fn begin(
         &mut self,
         tool: &Tool,
         allowed_by: &[String],
         mut spends: Vec<Change>,
         at: Timestamp,
-    ) -> Result<Result<Option<String>, Refusal>, EngineError> {
-        // Most calls spend nothing, and are not tried again.
+    ) -> Result<Result<Option<String>, CallRefusal>, EngineError> {
+        // Most calls use no grant or approval and need no retry.
         if spends.is_empty() {
             let (key, start) = self.start(tool, allowed_by, at);
-            self.engine.enter_with(self.call.entry, vec![start]).await?;
+            self.engine.commit_with_insert(self.call.entry, vec![start]).await?;
             return Ok(Ok(key));
         }
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
             let (key, start) = self.start(tool, allowed_by, at);
             let changes = spends.iter().cloned().chain([start]).collect();
-            match self.engine.enter_with(self.call.entry, changes).await {
+            match self.engine.commit_with_insert(self.call.entry, changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     self.engine.access_changed().await?;
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
-                    let (hold, rule) = self.hold(tool);
+                    let (check, rule) = self.check_scope(tool);
                     self.references.rule = rule;
-                    match hold {
-                        Hold::Lasting => {}
-                        Hold::Once(grant) => spends.push(Change::UseGrant(grant)),
-                        Hold::No => return Ok(Err(ungranted(tool))),
+                    match check {
+                        ScopeCheck::Lasting => {}
+                        ScopeCheck::Once(grant) => spends.push(Change::UseGrant(grant)),
+                        ScopeCheck::Denied => return Ok(Err(ungranted(tool))),
                     }
                 }
                 Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
@@ -339,7 +339,7 @@ impl<'a> Walk<'a> {
                         code: Code::ApprovalClosed,
                         message: denial(Some("the approval was already used")),
                     };
-                    return Ok(Err(Refusal::new("policy", failure)));
+                    return Ok(Err(CallRefusal::new("policy", failure)));
                 }
                 other => {
                     other?;
@@ -352,19 +352,20 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the caller has what the tool needs, now, and by which rule.
-    fn hold(&self, tool: &Tool) -> (Hold, Option<PermissionSource>) {
-        tool.scope.as_ref().map_or((Hold::Lasting, Some(PermissionSource::NoScope)), |scope| match tool.on_device() {
-            true => self.engine.hold_on_device(self.call.caller, &self.call.served.agent.name, scope),
-            false => {
-                let agent = &self.call.served.agent.name;
-                self.engine.access_table().hold_by_rule(self.call.caller, agent, scope, self.engine.now())
+    /// Checks the tool's scope for the caller now.
+    fn check_scope(&self, tool: &Tool) -> (ScopeCheck, Option<PermissionSource>) {
+        tool.scope.as_ref().map_or((ScopeCheck::Lasting, Some(PermissionSource::NoScope)), |scope| {
+            match tool.on_device() {
+                true => self.engine.check_device_scope(self.call.caller, &self.call.served.agent.name, scope),
+                false => {
+                    let agent = &self.call.served.agent.name;
+                    self.engine.access_table().check_scope_by_rule(self.call.caller, agent, scope, self.engine.now())
+                }
             }
         })
     }
 
-    /// Runs the tool. Work for people that a stopping server leaves open is no outcome: it goes on
-    /// with the next start.
+    /// Runs the tool. Human work that is open when the server stops has no outcome yet and resumes at the next start.
     async fn run_until(
         &self,
         tool: &Arc<Tool>,
@@ -372,15 +373,15 @@ impl<'a> Walk<'a> {
         deadline: Timestamp,
     ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         let result = match &tool.run {
-            // Apart, or every call would carry the room that people's work takes.
-            Run::Human(run) => Box::pin(self.have_done(tool, run, &arguments, deadline)).await?,
+            // Boxed, so that the futures of other calls stay small.
+            Run::Human(run) => Box::pin(self.run_by_person(tool, run, &arguments, deadline)).await?,
             _ => self.run_by_machine(tool, arguments, deadline).await,
         };
         Ok(result.and_then(|output| output::check(tool, &output).map(|()| output)))
     }
 
-    /// Puts the work into people's inbox, and waits.
-    async fn have_done(
+    /// Creates an inbox task and waits for its result.
+    async fn run_by_person(
         &self,
         tool: &Arc<Tool>,
         run: &HumanRun,
@@ -389,10 +390,10 @@ impl<'a> Walk<'a> {
     ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         let call = &self.call;
         let execution = match &call.place {
-            Some(Place::Execution(place)) => Some(place.execution.clone()),
-            Some(Place::Message(_)) | None => None,
+            Some(ResultTarget::Execution(place)) => Some(place.execution.clone()),
+            Some(ResultTarget::Message(_)) | None => None,
         };
-        let work = Work {
+        let work = HumanWork {
             agent: &call.served.agent.name,
             tool,
             run,
@@ -402,7 +403,7 @@ impl<'a> Walk<'a> {
             execution,
             due,
         };
-        self.engine.have_done(work, call.cancel).await
+        self.engine.run_by_person(work, call.cancel).await
     }
 
     async fn run_by_machine(
@@ -432,7 +433,7 @@ impl<'a> Walk<'a> {
             return Err(cancelled());
         }
         let output = tokio::select! {
-            // In this order a tool that answers at once needs neither a timer nor a place among those to wake.
+            // In this order a tool that answers at once needs no timer and no waker.
             biased;
             output = run => output.map_err(|error| ExecutionFailure {
                 code: error.code(),
@@ -448,48 +449,48 @@ impl<'a> Walk<'a> {
         Ok(output)
     }
 
-    /// Records in the execution that its program has started, beside the run and without holding it up.
+    /// Stores that the program of the execution started, concurrently with the run.
     async fn record_program_start(&self) -> Infallible {
-        let Some(Place::Execution(place)) = &self.call.place else { return std::future::pending().await };
+        let Some(ResultTarget::Execution(place)) = &self.call.place else { return std::future::pending().await };
         self.program_start.reported().await;
         self.engine.mark_started(&place.execution, place.attempt).await;
         std::future::pending().await
     }
 
-    /// What travels along to where the tool runs.
+    /// Identifiers that are forwarded to the tool.
     fn trace(&self) -> BTreeMap<&'static str, String> {
         let call = &self.call;
         let mut trace = BTreeMap::new();
         trace.extend(call.caller.request.clone().map(|id| ("request_id", id)));
         trace.extend(call.trace.trace_id.clone().map(|id| ("trace_id", id)));
         trace.extend(call.trace.traceparent.clone().map(|context| ("traceparent", context)));
-        if let Some(Place::Execution(place)) = &call.place {
+        if let Some(ResultTarget::Execution(place)) = &call.place {
             trace.insert("execution_id", place.execution.to_string());
             trace.insert("attempt", place.attempt.to_string());
         }
         trace
     }
 
-    async fn refuse(mut self, refusal: Refusal) -> Result<Ended, EngineError> {
+    async fn refuse(mut self, refusal: CallRefusal) -> Result<FinishedCall, EngineError> {
         self.references = References { approval: refusal.approval, ..References::default() };
         let decision = AuditDecision::Refused { by: refusal.by, code: refusal.failure.code };
         self.finish(None, decision, None, Err(refusal.failure)).await
     }
 
-    /// Puts the end of the call on disk: its record, and its result in the history it belongs to.
+    /// Commits the end of the call: its audit record and its result in the history or execution.
     async fn finish(
         &self,
         started: Option<String>,
         decision: AuditDecision,
         ran: Option<(&Tool, Timestamp)>,
         result: Result<ToolOutput, ExecutionFailure>,
-    ) -> Result<Ended, EngineError> {
+    ) -> Result<FinishedCall, EngineError> {
         let outcome = match &result {
             Ok(_) => AuditOutcome::Completed,
             Err(failure) if ran.is_some() => AuditOutcome::Failed { code: failure.code },
             Err(_) => AuditOutcome::NotRun,
         };
-        let ended = Ended { result, at: self.engine.now() };
+        let ended = FinishedCall { result, at: self.engine.now() };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
         let record = |decision| self.record(tool, decision, outcome.clone(), ran.map(|(_, at)| at), ended.at);
         let noted = record(decision.clone());
@@ -497,19 +498,19 @@ impl<'a> Walk<'a> {
         let mut changes = Vec::with_capacity(3);
         changes.push(Change::Audit(noted));
         match &self.call.place {
-            Some(Place::Message(place)) => changes.push(Change::AppendMessage {
+            Some(ResultTarget::Message(place)) => changes.push(Change::AppendMessage {
                 session: place.session.clone(),
                 turn: place.turn,
                 number: place.number,
                 message: Message::tool(place.call.clone(), ended.content()),
             }),
-            Some(Place::Execution(place)) => {
+            Some(ResultTarget::Execution(place)) => {
                 let (late, stops) = (ended.at >= self.call.deadline, self.engine.closed().is_cancelled());
                 let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
                 match ending(place, &ended.result, late, stops) {
                     Some(state) => changes.extend(self.engine.end_of_execution(place, attempt, state, ended.at)),
                     None => {
-                        // A tool that could not be reached used an attempt; one that a stop cut off before it
+                        // An unavailable backend used an attempt; a server stop before the program
                         // started did not.
                         let started = !stops || self.program_start.is_reported();
                         changes.push(Change::FinishAttempt { id: place.execution.clone(), started });
@@ -519,7 +520,7 @@ impl<'a> Walk<'a> {
             None => {}
         }
         changes.extend(started.clone().map(Change::FinishCall));
-        self.engine.settle(self.call.entry).await?;
+        self.engine.ensure_committed(self.call.entry).await?;
         let without_result = || [Change::Audit(record(decision))].into_iter().chain(started.map(Change::FinishCall));
         self.engine.record_end(changes, || without_result().collect()).await?;
         Ok(ended)
@@ -555,10 +556,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn ungranted(tool: &Tool) -> Refusal {
+fn ungranted(tool: &Tool) -> CallRefusal {
     let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
     let message = denial(Some(&format!("the scope {scope} has not been granted")));
-    Refusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
+    CallRefusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
 }
 
 pub(crate) fn cancelled() -> ExecutionFailure {

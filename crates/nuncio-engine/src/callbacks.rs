@@ -1,5 +1,5 @@
-//! Telling callers that their executions are over. What is owed is on disk with the end of the
-//! execution itself; how it is said and sent is for the protocol and the server to know.
+//! Callbacks that report the end of an execution. A pending callback is stored with that end; the protocol formats it
+//! and the server sends it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,23 +10,18 @@ use nuncio_core::time::Timestamp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::store::{Callback, Change, Conflict, StoreError};
+use crate::ports::store::{Change, Conflict, ExecutionCallback, StoreError};
 
-/// How often a caller is told at most.
+/// Maximum number of attempts per callback.
 const ATTEMPTS: u32 = 12;
 
-/// How long to wait after the first failure; doubled each time.
+/// Pause after the first failure; doubled after each further one.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(3 * 3600);
 
 impl Engine {
-    /// The executions whose callers are to be told now, without the known ones, at most `limit`; with
-    /// how often that was tried.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Executions whose callback is due, without those in `known`, each with its attempt count.
     pub async fn callbacks_due(
         &self,
         known: &HashSet<ExecutionId>,
@@ -43,40 +38,27 @@ impl Engine {
         Ok(due)
     }
 
-    /// When the next one is due that is not known; none if nobody else is owed anything.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Due time of the next callback that is not in `known`.
     pub async fn next_callback(&self, known: &HashSet<ExecutionId>) -> Result<Option<Timestamp>, EngineError> {
         let all = self.store().callbacks(Timestamp::LAST, known.len().saturating_add(1)).await?;
         Ok(all.into_iter().find(|callback| !known.contains(&callback.execution)).map(|callback| callback.due))
     }
 
-    /// An execution whose caller is to be told; none once it is forgotten.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// The execution of a callback; `None` once it was deleted.
     pub async fn owed_execution(&self, id: &ExecutionId) -> Result<Option<Execution>, EngineError> {
         Ok(self.store().execution(id).await?)
     }
 
-    /// Waits until an execution with a callback ends.
     pub async fn callback_owed(&self) {
         self.owed().notified().await;
     }
 
-    /// The caller knows, or will never.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Removes a callback that was delivered or given up.
     pub async fn callback_done(&self, execution: &ExecutionId) -> Result<(), EngineError> {
         Ok(self.store().commit(vec![Change::RemoveCallback(execution.clone())]).await?)
     }
 
-    /// The caller could not be told: later again, or given up. Says when.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Schedules the next attempt and returns its time, or `None` after the last attempt.
     pub async fn callback_failed(
         &self,
         execution: &ExecutionId,
@@ -89,9 +71,9 @@ impl Engine {
         }
         let pause = PAUSE.saturating_mul(2_u32.saturating_pow(attempts - 1)).min(MAX_PAUSE);
         let due = self.now().after(pause);
-        let later = Callback { execution: execution.clone(), due, attempts };
+        let later = ExecutionCallback { execution: execution.clone(), due, attempts };
         match self.store().commit(vec![Change::PutCallback(later)]).await {
-            // Forgotten meanwhile.
+            // Deleted meanwhile.
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(None),
             other => {
                 other?;

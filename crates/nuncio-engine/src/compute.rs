@@ -1,5 +1,5 @@
-//! Computations that take long, such as judging a change of a manifest: a few at a time and with a bounded queue, so
-//! that they never hold up other requests.
+//! Pool for long computations, such as judging a manifest change. Few run at a time and the queue is bounded, so that
+//! they never delay other requests.
 
 use std::sync::Arc;
 
@@ -8,25 +8,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::EngineError;
 
-/// How many computations may wait for their turn. Most take milliseconds, the largest one to two seconds.
+/// Maximum number of waiting computations. Most take milliseconds, the largest one to two seconds.
 const MAX_WAITING: usize = 64;
 
-/// At most this many computations run at once, however many cores there are.
+/// Maximum number of computations that run at once, however many cores there are.
 const MAX_RUNNING: usize = 4;
 
-/// After how many seconds a refused caller may try again.
+/// `Retry-After` of a refused caller, in seconds.
 pub(crate) const RETRY_AFTER_SECONDS: u64 = 5;
 
-/// Runs computations on threads of their own.
 #[derive(Debug)]
 pub(crate) struct ComputePool {
     running: Arc<Semaphore>,
-    /// One permit for each computation that runs or waits.
+    /// One permit per running or waiting computation.
     admitted: Arc<Semaphore>,
 }
 
 impl Default for ComputePool {
-    /// Half of the cores compute; the others answer requests.
+    /// Uses half of the cores; the others answer requests.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::new((cores / 2).clamp(1, MAX_RUNNING), MAX_WAITING)
@@ -38,7 +37,7 @@ impl ComputePool {
         Self { running: Arc::new(Semaphore::new(running)), admitted: Arc::new(Semaphore::new(running + waiting)) }
     }
 
-    /// Computes for a caller.
+    /// Runs a computation for a caller; refused when the queue is full.
     ///
     /// # Errors
     /// The queue is full, or the computation panicked.
@@ -53,7 +52,7 @@ impl ComputePool {
         self.when_free(Some(admitted), work).await
     }
 
-    /// Computes for the operator, whom a full queue does not refuse.
+    /// Runs a computation for the operator, who is not refused when the queue is full.
     ///
     /// # Errors
     /// The computation panicked.
@@ -70,7 +69,7 @@ impl ComputePool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let running = Arc::clone(&self.running).acquire_owned().await.expect("the semaphore is never closed");
-        // The permits travel with the work: a caller who stops waiting does not make room for more of it.
+        // The permits travel with the work: a caller who stops waiting does not free capacity.
         let work = move || {
             let _permits = (admitted, running);
             work()
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn no_more_run_at_once_than_the_pool_has_threads() {
+    async fn pool_limits_concurrent_computations() {
         let pool = Arc::new(ComputePool::new(2, 100));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = (0..50)
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_is_an_error_and_frees_its_place() {
+    async fn panic_returns_error_and_releases_its_slot() {
         let pool = ComputePool::new(1, 0);
         let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
         assert_eq!(failed.unwrap_err().code, Code::Internal);

@@ -1,8 +1,8 @@
-//! People, their devices, the agents they deal with, and what they allow them.
+//! People, their devices, the agents they use and what they allow them.
 //!
-//! An agent publishes what it can do to people: its manifest. A person says yes to parts of it, and a
-//! device of theirs signs that. When the manifest changes, the judge holds the new one against the very
-//! version each person said yes to; what changed is suspended in the same commit, and they are told.
+//! An agent publishes a manifest of what it can do to people. A person consents to parts of it and one of their devices
+//! signs that. When the manifest changes, the judge compares it with the version each person accepted; changed scopes
+//! are suspended in the same commit and the people are notified.
 
 mod accounts;
 mod declared;
@@ -11,19 +11,19 @@ mod error;
 mod impact;
 mod locks;
 mod mail;
-mod mailrooms;
+mod mail_waiters;
 mod manifests;
 mod relations;
 mod rules;
 mod signing;
-mod words;
+mod texts;
 
-pub use accounts::{AgentChanged, AgentPatch, NewAgent, NewAgentMade};
+pub use accounts::{AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
 pub use enrolment::{NewDevice, NewInvite};
-pub use error::{ConsentError, Details};
+pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;
-pub(crate) use mailrooms::Mailrooms;
+pub(crate) use mail_waiters::MailWaiters;
 pub use manifests::Publication;
-pub use relations::{Ledger, NewConsent, NewRelation};
+pub use relations::{LedgerSlice, NewConsent, NewRelation};
 pub use rules::ConsentRules;
 pub use signing::Ed25519;

@@ -1,4 +1,4 @@
-//! Conversations: sessions, turns, and what is read of them.
+//! Conversations: sessions, turns and histories.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::ids::SessionId;
 
-mod asked;
 mod begin;
+mod external_calls;
 mod history;
 mod images;
 mod live;
@@ -24,17 +24,17 @@ mod unstored;
 pub use begin::TurnRequest;
 pub use history::HistoryKind;
 pub use live::LiveTurn;
-pub(crate) use recent::Recent;
-pub use recover::Recovered;
-pub use sessions::{Idempotency, NewSession, Page};
+pub(crate) use recent::RecentConversations;
+pub use recover::RecoveryReport;
+pub use sessions::{Idempotency, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
 
-/// The turns going on in this process, by session.
+/// Running turns of this process, by session.
 #[derive(Debug)]
 pub(crate) struct LiveTurns {
     turns: Mutex<HashMap<SessionId, Arc<LiveTurn>>>,
-    /// Held while a turn begins, so that nobody sees it begun in the store and not yet here. Many
-    /// sessions share a lock, which costs them nothing but order.
+    /// Held while a turn begins, so that nobody finds it in the store and not yet in memory. Sessions share these locks
+    /// by hash, which only delays them.
     beginnings: Vec<Arc<tokio::sync::Mutex<()>>>,
     hasher: RandomState,
 }
@@ -49,8 +49,8 @@ impl Default for LiveTurns {
 }
 
 impl LiveTurns {
-    /// Waits until no turn is just beginning in that session, and keeps it so.
-    pub(crate) async fn settle(&self, session: &str) -> tokio::sync::OwnedMutexGuard<()> {
+    /// Locks the beginning of turns in that session.
+    pub(crate) async fn lock_session(&self, session: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let place = usize::try_from(self.hasher.hash_one(session) % BEGINNINGS as u64).expect("it is below 1024");
         Arc::clone(&self.beginnings[place]).lock_owned().await
     }

@@ -1,6 +1,6 @@
-//! Protocols made up with callers for whom nothing fits: an agent's brain writes one, machines check it, and it
-//! can be used once both sides accepted that very document. Nothing in it is ever run; a call under it is a
-//! message to the agent whose request and answer have a shape.
+//! Drafted protocols: an agent's brain writes a protocol for a caller whose request nothing fits, it is validated, and
+//! it can be used once both sides accepted that document. Nothing in it is executed; a call under it is a message whose
+//! request and response have a schema.
 
 mod call;
 mod think;
@@ -25,68 +25,64 @@ use crate::Engine;
 use crate::access::Caller;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
+use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, StoreError};
-use crate::publish::Served;
+use crate::publish::PublishedAgent;
 
-/// How long both sides have to accept a draft, and how long one is remembered that they did not.
+/// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
 const OPEN: Duration = Duration::from_secs(24 * 3600);
 
-/// How many drafts may wait for somebody, in all and for one caller.
+/// Maximum number of undecided drafts, in all and per caller.
 const MAX_OPEN: usize = 256;
 const MAX_OPEN_OF_ONE: usize = 4;
 
-/// What operators are asked under.
+/// Tool name under which operators see the approval.
 const ACCEPT_PROTOCOL: &str = "accept_protocol";
 
-/// A wish for a protocol.
-pub struct Drafting<'a> {
-    /// Who wishes.
+/// Request for a drafted protocol.
+pub struct DraftRequest<'a> {
     pub caller: &'a Caller,
-    /// Whose brain is to write it.
-    pub served: &'a Arc<Served>,
-    /// What the caller wants done, as they said it. To the brain it is data.
+    /// Agent whose brain writes the protocol.
+    pub served: &'a Arc<PublishedAgent>,
+    /// What the caller wants, in its own words. The brain treats it as data.
     pub wanted: Value,
-    /// The protocol it is wished by.
+    /// Protocol of the request.
     pub by: Protocol,
-    /// The request: the same again is the same draft.
+    /// Identifies the request; a repetition returns the same draft.
     pub once: Idempotency,
-    /// The document that both sides see, from what was made up.
+    /// Renders the document that both sides accept.
     pub present: &'a (dyn Fn(&DraftId, &Blueprint) -> Value + Send + Sync),
 }
 
-/// What a caller says to a draft.
+/// A caller's answer to a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// They accept it.
+pub enum DraftAnswer {
     Accept,
-    /// They do not want it.
     Reject,
 }
 
 impl Engine {
-    /// Whether anyone here makes up protocols.
+    /// Whether drafting is enabled.
     #[must_use]
     pub fn drafts(&self) -> bool {
         self.limits().drafting != DraftingPolicy::Off
     }
 
-    /// Whether an agent makes up protocols. Brains that only know what they were told beforehand cannot.
+    /// Whether this agent drafts protocols. Rule-based and scripted brains cannot.
     #[must_use]
-    pub fn can_draft(&self, served: &Served) -> bool {
+    pub fn can_draft(&self, served: &PublishedAgent) -> bool {
         let agent = &served.agent;
         self.drafts() && agent.brain.composes() && agent.presence.conversation
     }
 
-    /// Has an agent make up a protocol, or finds the one that the same request made. Whether our side accepts
-    /// it is for the operators to say, or for their settings.
+    /// Has an agent draft a protocol, or returns the draft of the same request. The operators or their settings accept
+    /// it for this side.
     ///
     /// # Errors
-    /// What the brain wrote is no protocol, there are too many already, or the store cannot be used; nothing is
-    /// kept then.
-    pub async fn draft_protocol(&self, wish: Drafting<'_>) -> Result<ProtocolDraft, EngineError> {
-        let Drafting { caller, served, wanted, by, once, present } = wish;
+    /// The brain's answer is not a valid protocol, or too many drafts are open. Nothing is stored then.
+    pub async fn draft_protocol(&self, wish: DraftRequest<'_>) -> Result<ProtocolDraft, EngineError> {
+        let DraftRequest { caller, served, wanted, by, once, present } = wish;
         if let Some(before) = self.drafted_before(caller, served, &once).await? {
             return Ok(before);
         }
@@ -96,7 +92,7 @@ impl Engine {
             let message = "there are too many drafts that nobody has decided on; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
-        let blueprint = self.think_up(caller, served, &wanted, by).await?;
+        let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
         let id = DraftId::parse(&random_name(self.entropy(), "drf_"))?;
         let document = present(&id, &blueprint);
         let now = self.now();
@@ -133,24 +129,26 @@ impl Engine {
             other => other?,
         }
         if let Some(approval) = &draft.approval {
-            self.bus().publish(Notice::Approvals).await;
+            self.bus().publish(BusNotice::Approvals).await;
             tracing::info!(%approval, draft = %draft.id, "a protocol was drafted and waits for an approval: `nuncio approve list`");
         }
         Ok(draft)
     }
 
-    /// A draft between that agent and that caller, as it is now. To anyone else it does not exist.
-    ///
-    /// # Errors
-    /// There is none, or the store cannot be used.
-    pub async fn draft(&self, caller: &Caller, served: &Served, id: &str) -> Result<ProtocolDraft, EngineError> {
+    /// A draft between this agent and this caller. For anyone else it does not exist.
+    pub async fn draft(
+        &self,
+        caller: &Caller,
+        served: &PublishedAgent,
+        id: &str,
+    ) -> Result<ProtocolDraft, EngineError> {
         let found = match DraftId::parse(id) {
             Ok(id) => self.store().draft(&id).await?,
             Err(_) => None,
         };
         let is_theirs = |draft: &ProtocolDraft| draft.with == caller.principal && draft.agent == served.agent.name;
         match found.filter(is_theirs) {
-            Some(draft) => self.settle_draft(draft).await,
+            Some(draft) => self.refresh_draft(draft).await,
             None => {
                 let message = format!(
                     "there is no protocol {:?} between you and this agent",
@@ -161,25 +159,22 @@ impl Engine {
         }
     }
 
-    /// The caller accepts or rejects a draft, by the digest of what they saw.
-    ///
-    /// # Errors
-    /// There is no such draft, it is over, or what they saw is another document.
+    /// Accepts or rejects a draft for the caller, who names the digest of the document.
     pub async fn answer_draft(
         &self,
         caller: &Caller,
-        served: &Served,
+        served: &PublishedAgent,
         id: &str,
         digest: &Digest,
-        word: Word,
+        word: DraftAnswer,
     ) -> Result<ProtocolDraft, EngineError> {
         let draft = self.draft(caller, served, id).await?;
         let (from, now) = (draft.state.word(), self.now());
         let mut changes = Vec::new();
         let next = match word {
-            Word::Accept => draft.accept_for_them(digest, now),
-            Word::Reject if draft.digest != *digest => Err(DraftError::OtherDocument),
-            Word::Reject => {
+            DraftAnswer::Accept => draft.accept_for_them(digest, now),
+            DraftAnswer::Reject if draft.digest != *digest => Err(DraftError::OtherDocument),
+            DraftAnswer::Reject => {
                 changes.extend(self.withdrawn(&draft).await?);
                 draft.reject(DraftSide::Them, None, now)
             }
@@ -190,7 +185,7 @@ impl Engine {
         }
         changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
         match self.store().commit(changes).await {
-            // Our side said something at the same moment.
+            // The operators decided at the same moment.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
                 Box::pin(self.answer_draft(caller, served, id, digest, word)).await
             }
@@ -205,7 +200,7 @@ impl Engine {
     async fn drafted_before(
         &self,
         caller: &Caller,
-        served: &Served,
+        served: &PublishedAgent,
         once: &Idempotency,
     ) -> Result<Option<ProtocolDraft>, EngineError> {
         match self.store().draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
@@ -213,13 +208,13 @@ impl Engine {
                 let message = "this operation came before and asked for something else; use a new id for a new wish";
                 Err(EngineError::new(Code::IdempotencyMismatch, message))
             }
-            Some(before) => self.settle_draft(before).await.map(Some),
+            Some(before) => self.refresh_draft(before).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// The draft with what the operators said meanwhile, and with what time did to it.
-    async fn settle_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
+    /// Updates a draft with the operators' decision and its expiry.
+    async fn refresh_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
         let (from, now) = (draft.state.word(), self.now());
         let asked = match draft.approval.as_ref().filter(|_| draft.state.awaits_us()) {
             Some(id) => self.store().approval(id).await?,
@@ -251,7 +246,7 @@ impl Engine {
         changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
         match self.store().commit(changes).await {
             Ok(()) => Ok(next),
-            // Somebody else was just as curious.
+            // Another request updated the draft first.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
                 self.store().draft(&id).await?.ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft is gone"))
             }
@@ -259,14 +254,14 @@ impl Engine {
         }
     }
 
-    /// The approvals that outlive the process: those of drafts that wait.
+    /// Approvals of open drafts, which stay valid after a restart.
     pub(crate) async fn lasting_approvals(&self) -> Result<HashSet<ApprovalId>, EngineError> {
         let open = self.store().open_drafts(MAX_OPEN).await?;
         let now = self.now();
         Ok(open.into_iter().filter(|draft| !is_late(draft, now)).filter_map(|draft| draft.approval).collect())
     }
 
-    /// What the operators are asked. They see what they say yes to.
+    /// Approval question for the operators.
     fn question(&self, draft: &ProtocolDraft) -> Result<Approval, EngineError> {
         let arguments = json!({
             "protocol": draft.id, "digest": draft.digest, "description": draft.blueprint.description,
@@ -292,7 +287,7 @@ impl Engine {
         })
     }
 
-    /// The operators need not be asked any more.
+    /// Change that withdraws the operators' approval question.
     async fn withdrawn(&self, draft: &ProtocolDraft) -> Result<Option<Change>, EngineError> {
         let asked = match &draft.approval {
             Some(id) => self.store().approval(id).await?,

@@ -1,4 +1,4 @@
-//! The engine: the ports, the limits and what is held in memory.
+//! The engine: ports, limits and in-memory state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,62 +10,49 @@ use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{AccessTable, Links, StandingGrant};
+use crate::access::{AccessTable, ConfiguredGrant, PersonLinks};
 use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
-use crate::consent::{AgentLocks, ConsentRules, Mailrooms};
-use crate::converse::{LiveTurns, Recent};
+use crate::consent::{AgentLocks, ConsentRules, MailWaiters};
+use crate::converse::{LiveTurns, RecentConversations};
 use crate::error::EngineError;
-use crate::invoke::{ExecutionLimits, Queue};
-use crate::ports::brain::Brains;
+use crate::invoke::{ExecutionLimits, ExecutionQueue};
+use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
 use crate::ports::store::StoreCheck;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
-use crate::publish::ServedAgents;
-use crate::relay::{Called, RelayRules, Streams, ToolCallRates};
+use crate::publish::PublishedAgents;
+use crate::relay::{RelayRules, StreamSubscribers, ToolCallRates, WebhookIndex};
 use crate::vault::Vault;
 
-/// What the engine stands on.
+/// Implementations of the engine's ports.
 pub struct Ports {
-    /// What is kept.
     pub store: Arc<dyn Store>,
-    /// Who wakes whom.
     pub bus: Arc<dyn Bus>,
-    /// What thinks.
-    pub brains: Arc<dyn Brains>,
-    /// Where tools run.
+    pub brains: Arc<dyn BrainFactory>,
     pub runner: Arc<dyn Runner>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Secrets at rest.
+    /// Encrypts stored secrets.
     pub vault: Vault,
-    /// Who counts.
+    /// Receives metrics.
     pub meter: Arc<dyn Meter>,
 }
 
-/// How much of everything.
+/// Operator limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// How long one turn may take.
     pub turn: Duration,
-    /// How often one turn may ask its brain.
+    /// Maximum number of brain steps per turn.
     pub steps: u32,
-    /// How long an approval waits for an answer.
     pub approval: Duration,
-    /// How many calls of one tool run at once.
+    /// Maximum number of concurrent calls per tool.
     pub calls_per_tool: usize,
-    /// How many bytes one caller may store.
     pub bytes_per_caller: u64,
-    /// How many executions.
     pub executions: ExecutionLimits,
-    /// What people, their agents and what is between them follow.
     pub consent: ConsentRules,
-    /// How much is relayed, and for how long it is kept.
     pub relay: RelayRules,
-    /// Whether agents make up protocols.
     pub drafting: DraftingPolicy,
 }
 
@@ -85,18 +72,15 @@ impl Default for Limits {
     }
 }
 
-/// How much is going on.
+/// Current load, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
-    /// Turns that run in this process.
+pub struct EngineLoad {
     pub running_turns: usize,
-    /// Commits that wait for the store.
     pub queued_commits: usize,
-    /// Executions that are not over.
     pub open_executions: usize,
 }
 
-/// The engine. Cheap to clone; all clones are one.
+/// Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -106,50 +90,50 @@ struct Inner {
     ports: Ports,
     limits: Limits,
     access: AccessTable,
-    links: Links,
-    agents: ServedAgents,
+    links: PersonLinks,
+    agents: PublishedAgents,
     live: LiveTurns,
-    recent: Recent,
-    queue: Queue,
+    recent: RecentConversations,
+    queue: ExecutionQueue,
     agent_locks: AgentLocks,
-    mailrooms: Mailrooms,
+    mail_waiters: MailWaiters,
     tool_calls: ToolCallRates,
-    called: Called,
-    streams: Streams,
+    webhook_index: WebhookIndex,
+    streams: StreamSubscribers,
     compute: ComputePool,
-    /// Told when someone is owed a callback.
+    /// Notified when an execution with a callback ends.
     owed: Notify,
-    /// Told when an agent has answered a message.
+    /// Notified when an agent answered a direct message.
     answers: Notify,
-    /// Names this process where it holds something.
+    /// Random name of this process, as owner of execution leases.
     process: String,
     tasks: BackgroundTasks,
     request_prefix: String,
     requests: AtomicU64,
-    /// Set when the server stops: no new turns.
+    /// Cancelled when the server stops; no new turns begin.
     closing: CancellationToken,
-    /// Set when waiting for running turns is over.
+    /// Cancelled when the grace period of running turns ends.
     closed: CancellationToken,
 }
 
 impl Engine {
-    /// An engine that serves no agent yet.
+    /// Creates an engine without agents.
     #[must_use]
-    pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<StandingGrant>) -> Self {
+    pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<ConfiguredGrant>) -> Self {
         let inner = Inner {
             request_prefix: random_name(&*ports.entropy, "req_")[..16].to_owned(),
             requests: AtomicU64::new(1),
             access: AccessTable::new(standing_grants),
-            links: Links::default(),
-            agents: ServedAgents::default(),
+            links: PersonLinks::default(),
+            agents: PublishedAgents::default(),
             live: LiveTurns::default(),
-            recent: Recent::default(),
-            queue: Queue::new(limits.executions.clone()),
+            recent: RecentConversations::default(),
+            queue: ExecutionQueue::new(limits.executions.clone()),
             agent_locks: AgentLocks::default(),
-            mailrooms: Mailrooms::default(),
+            mail_waiters: MailWaiters::default(),
             tool_calls: ToolCallRates::default(),
-            called: Called::default(),
-            streams: Streams::default(),
+            webhook_index: WebhookIndex::default(),
+            streams: StreamSubscribers::default(),
             compute: ComputePool::default(),
             owed: Notify::new(),
             answers: Notify::new(),
@@ -163,8 +147,8 @@ impl Engine {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Stops taking turns, lets those that run finish until `grace` is over, then ends them with
-    /// an error that says so. Returns when nothing runs any more.
+    /// Stops accepting turns, lets running ones finish within `grace`, then ends them with an error. Returns when
+    /// nothing runs any more.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.closing.cancel();
         self.inner.tasks.tracker().close();
@@ -180,75 +164,62 @@ impl Engine {
         self.inner.tasks.tracker().wait().await;
     }
 
-    /// Whether the server is stopping.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.inner.closing.is_cancelled()
     }
 
-    /// Waits until the server is stopping.
     pub async fn until_closing(&self) {
         self.inner.closing.cancelled().await;
     }
 
-    /// How much is going on at this moment.
     #[must_use]
-    pub fn load(&self) -> Load {
-        Load {
+    pub fn load(&self) -> EngineLoad {
+        EngineLoad {
             running_turns: self.inner.live.count(),
             queued_commits: self.store().queued(),
             open_executions: self.queue().open(),
         }
     }
 
-    /// Whether what callers send can be stored.
-    ///
-    /// # Errors
-    /// Commits fail.
+    /// Checks that commits succeed.
     pub async fn check_writable(&self) -> Result<(), EngineError> {
         Ok(self.store().check_writable().await?)
     }
 
-    /// Looks for damage in the whole store.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Checks the whole store for damage.
     pub async fn check_store(&self) -> Result<StoreCheck, EngineError> {
         Ok(self.store().check().await?)
     }
 
-    /// Counts a stream as open until the guard is dropped.
     #[must_use]
     pub fn open_stream(&self) -> OpenStream {
         OpenStream::new(&self.inner.ports.meter)
     }
 
-    /// Runs something that belongs to the engine's work: the server does not stop before it is over.
+    /// Spawns a task that the server waits for before it stops.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.spawn(work);
     }
 
-    /// Runs something that ends with its connection: the server does not wait for it when it stops.
+    /// Spawns a task that the server does not wait for.
     pub fn spawn_untracked(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.spawn_untracked(work);
     }
 
-    /// The time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.inner.ports.clock.now()
     }
 
-    /// The clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.ports.clock
     }
 
-    /// A fresh id for a request.
     #[must_use]
     pub fn new_request_id(&self) -> String {
-        // Not a secret, and asked for by every request: random once, counted from then on.
+        // Not a secret and needed by every request: a random prefix and a counter.
         let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
         format!("{}_{number:x}", self.inner.request_prefix)
     }
@@ -261,7 +232,7 @@ impl Engine {
         &*self.inner.ports.bus
     }
 
-    pub(crate) fn brains(&self) -> &dyn Brains {
+    pub(crate) fn brains(&self) -> &dyn BrainFactory {
         &*self.inner.ports.brains
     }
 
@@ -289,11 +260,11 @@ impl Engine {
         &self.inner.access
     }
 
-    pub(crate) fn person_links(&self) -> &Links {
+    pub(crate) fn person_links(&self) -> &PersonLinks {
         &self.inner.links
     }
 
-    pub(crate) fn served(&self) -> &ServedAgents {
+    pub(crate) fn served(&self) -> &PublishedAgents {
         &self.inner.agents
     }
 
@@ -301,11 +272,11 @@ impl Engine {
         &self.inner.live
     }
 
-    pub(crate) fn recent(&self) -> &Recent {
+    pub(crate) fn recent(&self) -> &RecentConversations {
         &self.inner.recent
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &ExecutionQueue {
         &self.inner.queue
     }
 
@@ -317,19 +288,19 @@ impl Engine {
         &self.inner.compute
     }
 
-    pub(crate) fn mailrooms(&self) -> &Mailrooms {
-        &self.inner.mailrooms
+    pub(crate) fn mail_waiters(&self) -> &MailWaiters {
+        &self.inner.mail_waiters
     }
 
     pub(crate) fn tool_calls(&self) -> &ToolCallRates {
         &self.inner.tool_calls
     }
 
-    pub(crate) fn called(&self) -> &Called {
-        &self.inner.called
+    pub(crate) fn webhook_index(&self) -> &WebhookIndex {
+        &self.inner.webhook_index
     }
 
-    pub(crate) fn streams(&self) -> &Streams {
+    pub(crate) fn streams(&self) -> &StreamSubscribers {
         &self.inner.streams
     }
 
@@ -341,7 +312,7 @@ impl Engine {
         &self.inner.answers
     }
 
-    /// The name of this process where it holds something.
+    /// Random name of this process, as owner of execution leases.
     pub(crate) fn process(&self) -> &str {
         &self.inner.process
     }

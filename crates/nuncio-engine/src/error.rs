@@ -1,23 +1,20 @@
-//! The one error of the use-cases: a stable code and a sentence. Each protocol maps the code to its
-//! own error body.
+//! Error of engine operations: a stable code and a message. Each protocol maps the code to its own error body.
 
 use nuncio_core::Code;
 use nuncio_core::ids::InvalidName;
 
 use crate::ports::store::{Conflict, StoreError};
 
-/// Why a use-case refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// What went wrong, for programs.
+    /// Stable error code.
     pub code: Code,
-    /// What was wrong and what to do, for people.
+    /// Explanation for people: what was wrong and what to do.
     pub message: String,
 }
 
 impl EngineError {
-    /// An error.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
@@ -34,10 +31,10 @@ impl From<StoreError> for EngineError {
             StoreError::Unavailable(_) => Code::StoreUnavailable,
         };
         let message = match code {
-            // What exactly is wrong with the disk is the operator's to know, not a stranger's.
+            // Details of a disk problem are logged for the operator, not shown to callers.
             Code::StoreUnavailable | Code::Internal => {
                 match error {
-                    // Of two who came at once with the same key, one is second; it is told what the first made.
+                    // A concurrent request with the same key gets the result of the first.
                     StoreError::Conflict(Conflict::Exists) => tracing::debug!(%error, "store"),
                     _ => tracing::error!(%error, "store"),
                 }

@@ -1,5 +1,5 @@
-//! Domains whose offers are read from time to time. What is read there is the reader's to understand;
-//! here it is a text that is kept with its domain.
+//! Followed domains, whose skill offers are fetched regularly. The engine stores the offers as text; the crawler
+//! interprets them.
 
 use std::fmt;
 
@@ -12,16 +12,13 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
-/// Where a server is, without a path: `https://example.com`.
+/// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Domain(Url);
 
 impl Domain {
-    /// Reads a domain, with or without a scheme and a port. It means `https:`, and `http:` on this machine.
-    ///
-    /// # Errors
-    /// It is none, or names something on the server; the sentence says so.
+    /// Parses a domain with or without scheme and port. The default is `https:`, and `http:` for this machine.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             let text: String = text.chars().take(200).collect();
@@ -34,25 +31,23 @@ impl Domain {
         Ok(Self(url))
     }
 
-    /// The address of its root.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.0
     }
 
-    /// Its host, whatever the port.
+    /// Host without port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
-    /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         address::is_local(&self.0)
     }
 
-    /// Scheme, host and port, without the slash at the end.
+    /// Origin without the trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
@@ -79,18 +74,17 @@ impl TryFrom<String> for Domain {
     }
 }
 
-/// Who said that a domain is to be followed.
+/// Why a domain is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FollowedBy {
-    /// An operator, by a command.
+pub enum FollowSource {
     Operator,
-    /// The settings: for as long as they say so.
+    /// Listed in the settings file; removed when the settings no longer name it.
     Settings,
 }
 
-impl FollowedBy {
-    /// Its word.
+impl FollowSource {
+    /// Returns the stable name that is stored and sent.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,94 +93,75 @@ impl FollowedBy {
         }
     }
 
-    /// The one of that word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Operator, Self::Settings].into_iter().find(|by| by.as_str() == word)
     }
 }
 
-/// A domain that is followed, and how the last visit went.
+/// A followed domain and the result of the last visit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Followed {
-    /// The domain.
+pub struct FollowedDomain {
     pub domain: Domain,
-    /// Who said so.
-    pub by: FollowedBy,
-    /// Since when.
+    pub by: FollowSource,
     pub since: Timestamp,
-    /// When it last told what it offers.
+    /// Time of the last successful visit.
     pub last_seen: Option<Timestamp>,
-    /// When it is visited next.
     pub next_visit: Timestamp,
-    /// How many visits in a row came to nothing.
+    /// Consecutive failed visits.
     pub failures: u32,
-    /// How many of its offers are listed.
+    /// Number of listed offers.
     pub listed: u64,
-    /// What was wrong at the last visit.
+    /// Reason of the last failed visit.
     pub problem: Option<String>,
 }
 
-impl Followed {
-    /// A domain nobody has visited yet.
+impl FollowedDomain {
     #[must_use]
-    pub fn new(domain: Domain, by: FollowedBy, now: Timestamp) -> Self {
+    pub fn new(domain: Domain, by: FollowSource, now: Timestamp) -> Self {
         Self { domain, by, since: now, last_seen: None, next_visit: now, failures: 0, listed: 0, problem: None }
     }
 }
 
 impl Engine {
-    /// Every domain that is followed, by name.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn followed(&self) -> Result<Vec<Followed>, EngineError> {
+    /// Lists followed domains by name.
+    pub async fn followed(&self) -> Result<Vec<FollowedDomain>, EngineError> {
         Ok(self.store().followed().await?)
     }
 
-    /// One domain, with what was kept of its offers; none when it is not followed.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, EngineError> {
+    /// A followed domain with its stored offers.
+    pub async fn followed_domain(
+        &self,
+        domain: &Domain,
+    ) -> Result<Option<(FollowedDomain, Option<String>)>, EngineError> {
         Ok(self.store().followed_domain(domain).await?)
     }
 
-    /// Follows a domain from now on. One that is followed already is to be visited now.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn follow(&self, domain: Domain, by: FollowedBy) -> Result<Followed, EngineError> {
+    /// Follows a domain; one that is followed already is visited now.
+    pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<FollowedDomain, EngineError> {
         let now = self.now();
         if let Some((known, _)) = self.store().followed_domain(&domain).await? {
-            let now = Followed { next_visit: now, ..known };
+            let now = FollowedDomain { next_visit: now, ..known };
             self.store().commit(vec![Change::UpdateFollowed { followed: now.clone(), offers: None }]).await?;
             return Ok(now);
         }
-        let followed = Followed::new(domain, by, now);
+        let followed = FollowedDomain::new(domain, by, now);
         self.store().commit(vec![Change::Follow(followed.clone())]).await?;
         Ok(followed)
     }
 
-    /// Keeps what a visit came to, and what it found when that has changed. Nothing is kept of a domain
-    /// that is followed no more; the answer says whether it is.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn keep_visit(&self, followed: Followed, offers: Option<String>) -> Result<bool, EngineError> {
+    /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
+    pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
         match self.store().commit(vec![Change::UpdateFollowed { followed, offers }]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             other => Ok(other.map(|()| true)?),
         }
     }
 
-    /// Follows a domain no more, and forgets what it offered.
-    ///
-    /// # Errors
-    /// It is not followed, or the settings say that it is.
+    /// Stops following a domain and deletes its offers.
     pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
         let known = self.store().followed_domain(domain).await?;
-        if known.is_some_and(|(followed, _)| followed.by == FollowedBy::Settings) {
+        if known.is_some_and(|(followed, _)| followed.by == FollowSource::Settings) {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
@@ -199,16 +174,12 @@ impl Engine {
         }
     }
 
-    /// Makes the domains that the settings name those that are followed because of them: new ones are
-    /// followed, and those they name no longer are not.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Synchronises the followed domains with the settings: adds new ones and removes those no longer named.
     pub async fn follow_settings(&self, named: &[Domain]) -> Result<(), EngineError> {
         let known = self.store().followed().await?;
         let gone = known
             .iter()
-            .filter(|followed| followed.by == FollowedBy::Settings && !named.contains(&followed.domain))
+            .filter(|followed| followed.by == FollowSource::Settings && !named.contains(&followed.domain))
             .map(|followed| Change::Unfollow(followed.domain.clone()));
         let mut changes: Vec<_> = gone.collect();
         for (number, domain) in named.iter().enumerate() {
@@ -216,13 +187,17 @@ impl Engine {
                 continue;
             }
             match known.iter().find(|followed| followed.domain == *domain) {
-                Some(followed) if followed.by == FollowedBy::Settings => {}
+                Some(followed) if followed.by == FollowSource::Settings => {}
                 Some(followed) => {
-                    let followed = Followed { by: FollowedBy::Settings, ..followed.clone() };
+                    let followed = FollowedDomain { by: FollowSource::Settings, ..followed.clone() };
                     changes.push(Change::UpdateFollowed { followed, offers: None });
                 }
                 None => {
-                    changes.push(Change::Follow(Followed::new(domain.clone(), FollowedBy::Settings, self.now())));
+                    changes.push(Change::Follow(FollowedDomain::new(
+                        domain.clone(),
+                        FollowSource::Settings,
+                        self.now(),
+                    )));
                 }
             }
         }
@@ -235,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_an_origin_however_it_is_written() {
+    fn domain_is_normalised_to_its_origin() {
         for (text, origin) in [
             ("example.com", "https://example.com"),
             ("Example.COM:443/", "https://example.com"),
@@ -251,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_domain_is_refused() {
+    fn invalid_domain_is_refused() {
         for bad in ["", "example.com/skills", "example.com?x", "https://a/#b", "ftp://a", "user@a", "a b"] {
             assert!(Domain::parse(bad).is_err(), "{bad:?}");
         }

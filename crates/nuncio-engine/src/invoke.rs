@@ -1,8 +1,7 @@
-//! Invoking a skill: accepted, on disk, answered; then run by one owner at a time until it is over.
+//! Skill executions: accepted, stored, acknowledged, then run by one process at a time until they end.
 //!
-//! `submit` takes a request in, `queue` says which runs next, `run` runs it through the call chain,
-//! `keep` renews leases, ends what is late, forgets what was kept long enough, and takes up what a
-//! process that is gone left behind.
+//! `submit` accepts a request, `queue` selects the next execution, `run` takes it through the call chain, `maintenance`
+//! renews leases, times out and deletes old executions and resumes those that a stopped process left.
 
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
@@ -15,24 +14,21 @@ use crate::access::Caller;
 use crate::error::EngineError;
 
 mod agent;
-mod entry;
-mod keep;
+mod maintenance;
+mod pending_insert;
 mod queue;
 mod run;
 mod submit;
 
-pub use entry::Entry;
-use queue::Live;
-pub(crate) use queue::Queue;
-pub use queue::{ExecutionLimits, Full};
+pub use pending_insert::PendingInsert;
+pub(crate) use queue::ExecutionQueue;
+use queue::LiveExecution;
+pub use queue::{ExecutionLimits, QueueLimitReached};
 pub(crate) use run::ending;
-pub use submit::{Refusal, Submission, Submitted};
+pub use submit::{Submission, SubmitError, SubmittedExecution};
 
 impl Engine {
-    /// An execution the caller may read: their own, or, where nobody was known, whoever holds its id.
-    ///
-    /// # Errors
-    /// There is none of that id for them.
+    /// An execution that the caller may read: its own, or, for anonymous callers, any whose id they know.
     pub async fn execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let found = match ExecutionId::parse(id) {
             Ok(id) => match self.queue().find(&id) {
@@ -44,13 +40,10 @@ impl Engine {
         self.readable(caller, id, found)
     }
 
-    /// The same, once it is over or that time has come.
-    ///
-    /// # Errors
-    /// There is none of that id for the caller.
+    /// Like [`Engine::execution`], but waits until it is over or `until`.
     pub async fn execution_until(&self, caller: &Caller, id: &str, until: Timestamp) -> Result<Execution, EngineError> {
         let live = ExecutionId::parse(id).ok().and_then(|id| self.queue().find(&id));
-        let Some(live) = live.filter(|live| reads(caller, live.caller())) else {
+        let Some(live) = live.filter(|live| may_read(caller, live.caller())) else {
             return self.execution(caller, id).await;
         };
         if live.is_over() {
@@ -62,7 +55,7 @@ impl Engine {
 
     fn readable(&self, caller: &Caller, id: &str, found: Option<Execution>) -> Result<Execution, EngineError> {
         found
-            .filter(|execution| reads(caller, &execution.order.caller))
+            .filter(|execution| may_read(caller, &execution.order.caller))
             .filter(|execution| execution.kept_until().is_none_or(|until| until > self.now()))
             .ok_or_else(|| {
                 let id: String = id.chars().take(64).collect();
@@ -70,28 +63,24 @@ impl Engine {
             })
     }
 
-    /// Waits until it is over or that time has come.
-    async fn until_over(&self, live: &Live, until: Timestamp) {
+    async fn until_over(&self, live: &LiveExecution, until: Timestamp) {
         tokio::select! {
-            // In this order what is over needs no timer.
+            // In this order a finished execution needs no timer.
             biased;
             () = live.over() => {}
-            () = self.no_longer(until) => {}
+            () = self.until_or_closing(until) => {}
         }
     }
 
-    /// Ends when nobody waits any longer: at that time, or when the server stops.
-    async fn no_longer(&self, until: Timestamp) {
+    /// Waits until that time or until the server stops.
+    async fn until_or_closing(&self, until: Timestamp) {
         tokio::select! {
             () = self.clock().sleep_until(until) => {}
             () = self.closing().cancelled() => {}
         }
     }
 
-    /// Stops an execution. What is over stays as it is; what runs is told to stop.
-    ///
-    /// # Errors
-    /// There is none of that id for the caller.
+    /// Cancels an execution; one that is over stays as it is.
     pub async fn cancel_execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let execution = self.execution(caller, id).await?;
         let Some(live) = self.queue().find(&execution.id) else { return self.execution(caller, id).await };
@@ -106,9 +95,8 @@ impl Engine {
     }
 }
 
-/// Whoever asked for it. Of those who said nothing about themselves, holding the id is enough: it is
-/// random and was told to one.
-fn reads(caller: &Caller, owner: &Principal) -> bool {
+/// Whether the caller may read an execution of `owner`. For anonymous owners knowing the random id is enough.
+fn may_read(caller: &Caller, owner: &Principal) -> bool {
     *owner == caller.principal
         || matches!(owner, Principal::Anonymous | Principal::Local)
         || matches!(caller.principal, Principal::Local | Principal::Operator)

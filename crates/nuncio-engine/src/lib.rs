@@ -1,6 +1,6 @@
-//! The use-cases of Nuncio, and the ports they need.
+//! Protocol-independent operations of Nuncio and the ports they need.
 //!
-//! Protocol crates translate to and from these; nothing here knows a protocol's words.
+//! Protocol crates translate to and from these; nothing here depends on a protocol.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -12,24 +12,24 @@ pub mod callbacks;
 mod compute;
 pub mod consent;
 pub mod converse;
+pub mod direct_messages;
 pub mod directory;
 pub mod drafting;
 mod engine;
 mod error;
 pub mod follow;
 pub mod invoke;
-pub mod letters;
 pub mod orders;
-pub mod perform;
 pub mod ports;
 pub mod publish;
 mod quota;
 pub mod record;
 pub mod relay;
 pub mod skills;
+pub mod sync_call;
 pub mod tasks;
 pub mod vault;
 
 pub use access::{Caller, Credential, Identity};
-pub use engine::{Engine, Limits, Load, Ports};
+pub use engine::{Engine, EngineLoad, Limits, Ports};
 pub use error::EngineError;

@@ -1,5 +1,5 @@
-//! The record of what operators order: once before it is done, so that nothing is done without a record, and once when
-//! it is over.
+//! Audit records of operator orders: one before the order runs, so that nothing happens unrecorded, and one when it is
+//! over.
 
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::principal::Principal;
@@ -7,20 +7,18 @@ use nuncio_core::principal::Principal;
 use crate::ports::store::{Change, ConsentChange};
 use crate::{Engine, EngineError};
 
-/// Who orders something: over the admin socket `local` and the account of the system, on the console the holder of a
-/// key.
+/// Who issues an order: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderedBy {
-    /// Who.
+pub struct OrderIssuer {
     pub principal: Principal,
-    /// The account on this system.
+    /// Operating system account.
     pub account: Option<String>,
 }
 
 impl Engine {
-    /// A record of an order. `action` names it, such as `key_create`.
+    /// Audit record of an order. `action` is its name, such as `key_create`.
     #[must_use]
-    pub fn order_record(&self, action: &str, by: &OrderedBy) -> AuditEventRecord {
+    pub fn order_record(&self, action: &str, by: &OrderIssuer) -> AuditEventRecord {
         AuditEventRecord {
             action: Some(action.to_owned()),
             account: by.account.clone(),
@@ -28,11 +26,11 @@ impl Engine {
         }
     }
 
-    /// Does what an operator ordered, with a record before and after. `subject` finds in the result what the order was
-    /// about, where the record does not say it yet.
+    /// Runs an operator's order with a record before and after. `subject` extracts the affected object from the result
+    /// where the record does not name it yet.
     ///
     /// # Errors
-    /// The order cannot be recorded, and nothing is done; or it fails.
+    /// The order could not be recorded, in which case `work` is not run; or `work` failed.
     pub async fn run_order<T, E: From<EngineError>>(
         &self,
         record: AuditEventRecord,

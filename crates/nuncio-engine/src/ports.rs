@@ -1,5 +1,5 @@
-//! What the engine needs from the world, as traits. The engine opens no file and no connection, and
-//! asks only these for the time, for randomness and for everything that waits.
+//! Traits that the engine needs from its environment. The engine opens no file or connection and gets time and
+//! randomness only from these.
 
 pub mod brain;
 pub mod bus;

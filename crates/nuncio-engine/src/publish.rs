@@ -1,4 +1,4 @@
-//! Publishing: an agent becomes served, is replaced, or goes away.
+//! Publication of agents: serve, replace, withdraw.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,41 +14,40 @@ use tokio_util::task::TaskTracker;
 use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::{Brain, Runner};
-use crate::skills::Offered;
+use crate::skills::PublishedSkill;
 
-/// An agent with what it needs to think and to be held back. A turn keeps the one it began with.
+/// A published agent with its brain and tool limits. A running turn keeps the one it began with.
 #[derive(Debug)]
-pub struct Served {
-    /// The agent.
+pub struct PublishedAgent {
     pub agent: Arc<Agent>,
     pub(crate) brain: Arc<dyn Brain>,
-    gates: HashMap<ToolName, Gate>,
-    _lease: Lease,
+    gates: HashMap<ToolName, ToolGate>,
+    _lease: RunnerLease,
 }
 
-/// What holds the calls of a tool back, and what is known of them.
+/// Concurrency limit and recent latency of a tool.
 #[derive(Debug)]
-struct Gate {
+struct ToolGate {
     places: Arc<Semaphore>,
-    /// In microseconds; none yet is zero.
+    /// In microseconds; zero if unknown.
     latency: AtomicU64,
 }
 
-impl Gate {
+impl ToolGate {
     fn new(places: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(places)), latency: AtomicU64::new(0) }
     }
 }
 
-/// What the runner holds for a served agent. Let go of when the last turn that uses it is over.
+/// Runner resources of a published agent, released when the last turn that uses it is over.
 #[derive(Debug)]
-struct Lease {
+struct RunnerLease {
     runner: Arc<dyn Runner>,
     agent: Arc<Agent>,
     tasks: TaskTracker,
 }
 
-impl Drop for Lease {
+impl Drop for RunnerLease {
     fn drop(&mut self) {
         let (runner, agent) = (Arc::clone(&self.runner), Arc::clone(&self.agent));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -57,65 +56,63 @@ impl Drop for Lease {
     }
 }
 
-impl Served {
-    /// The gate that limits how many calls of a tool run at once.
+impl PublishedAgent {
+    /// Semaphore for the concurrent calls of a tool.
     pub(crate) fn gate(&self, tool: &ToolName) -> Arc<Semaphore> {
         Arc::clone(&self.gates.get(tool).expect("every tool of a served agent has a gate").places)
     }
 
-    /// Whether one more call of a tool could run now.
     pub(crate) fn has_room(&self, tool: &ToolName) -> bool {
         self.gates.get(tool).is_some_and(|gate| gate.places.available_permits() > 0)
     }
 
-    /// Remembers how long a call took.
-    pub(crate) fn took(&self, tool: &ToolName, span: Duration) {
+    /// Updates the moving average of a tool's latency.
+    pub(crate) fn record_latency(&self, tool: &ToolName, span: Duration) {
         if let Some(gate) = self.gates.get(tool) {
             let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
             let before = gate.latency.load(Ordering::Relaxed);
-            // The last few count most. Two calls that end at once may count as one; nobody minds.
+            // Moving average. Two calls that end at once may count as one.
             let now = if before == 0 { micros } else { before - before / 8 + micros / 8 };
             gate.latency.store(now, Ordering::Relaxed);
         }
     }
 
-    /// How long calls of a tool took lately.
     pub(crate) fn latency(&self, tool: &ToolName) -> Option<Duration> {
         let micros = self.gates.get(tool)?.latency.load(Ordering::Relaxed);
         (micros > 0).then(|| Duration::from_micros(micros))
     }
 }
 
-/// The agents served now, and the skills they offer.
+/// Published agents and their skills.
 #[derive(Debug, Default)]
-pub(crate) struct ServedAgents {
-    current: RwLock<Current>,
-    /// Counts the changes, so that whoever keeps a document of them knows when it is old.
+pub(crate) struct PublishedAgents {
+    current: RwLock<PublishedSet>,
+    /// Incremented by every change, so that cached documents can be invalidated.
     edition: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Current {
-    agents: BTreeMap<AgentName, Arc<Served>>,
-    skills: BTreeMap<SkillId, Arc<Offered>>,
+struct PublishedSet {
+    agents: BTreeMap<AgentName, Arc<PublishedAgent>>,
+    skills: BTreeMap<SkillId, Arc<PublishedSkill>>,
 }
 
-impl ServedAgents {
-    fn read(&self) -> RwLockReadGuard<'_, Current> {
+impl PublishedAgents {
+    fn read(&self) -> RwLockReadGuard<'_, PublishedSet> {
         self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is served, all at once for whoever looks.
-    fn change(&self, change: impl FnOnce(&mut Current)) {
+    /// Changes agents and skills atomically for readers.
+    fn change(&self, change: impl FnOnce(&mut PublishedSet)) {
         change(&mut self.current.write().unwrap_or_else(PoisonError::into_inner));
         self.edition.fetch_add(1, Ordering::Release);
     }
 
-    fn put(&self, served: &Arc<Served>) {
+    fn put(&self, served: &Arc<PublishedAgent>) {
         self.change(|current| {
             let name = &served.agent.name;
             current.skills.retain(|_, offered| offered.served.agent.name != *name);
-            let offered = Offered::all(served).map(|offered| (offered.skill().id.clone(), Arc::new(offered)));
+            let offered = PublishedSkill::all(served).map(|offered| (offered.skill().id.clone(), Arc::new(offered)));
             current.skills.extend(offered);
             current.agents.insert(name.clone(), Arc::clone(served));
         });
@@ -129,41 +126,42 @@ impl ServedAgents {
     }
 
     pub(crate) fn clear(&self) {
-        self.change(|current| *current = Current::default());
+        self.change(|current| *current = PublishedSet::default());
     }
 
-    pub(crate) fn skill(&self, id: &str) -> Option<Arc<Offered>> {
+    pub(crate) fn skill(&self, id: &str) -> Option<Arc<PublishedSkill>> {
         self.read().skills.get(id).cloned()
     }
 
-    pub(crate) fn any_skill(&self, is: impl Fn(&Offered) -> bool) -> bool {
+    pub(crate) fn any_skill(&self, is: impl Fn(&PublishedSkill) -> bool) -> bool {
         self.read().skills.values().any(|offered| is(offered))
     }
 
-    pub(crate) fn skills(&self) -> Vec<Arc<Offered>> {
+    pub(crate) fn skills(&self) -> Vec<Arc<PublishedSkill>> {
         self.read().skills.values().cloned().collect()
     }
 }
 
 impl Engine {
-    /// Serves an agent, in place of one of the same name. When it cannot be served, nothing changes.
-    ///
-    /// # Errors
-    /// Its brain or one of its backends is not usable.
+    /// Publishes an agent, replacing one of the same name. On failure nothing changes.
     pub async fn publish(&self, agent: Agent) -> Result<Arc<Agent>, EngineError> {
         let name = agent.name.clone();
         let unusable = |why: String| EngineError::new(Code::AgentFileInvalid, format!("agent {name}: {why}"));
         let agent = Arc::new(self.runner().resolve(agent).await.map_err(unusable)?);
-        let lease = Lease { runner: Arc::clone(self.runner()), agent: Arc::clone(&agent), tasks: self.tasks().tracker().clone() };
+        let lease = RunnerLease {
+            runner: Arc::clone(self.runner()),
+            agent: Arc::clone(&agent),
+            tasks: self.tasks().tracker().clone(),
+        };
         let brain = self.brains().brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
         let limit = self.limits().calls_per_tool;
-        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), Gate::new(limit))).collect();
-        self.served().put(&Arc::new(Served { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
+        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolGate::new(limit))).collect();
+        self.served().put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)
     }
 
-    /// Skill ids are unique across all agents here.
+    /// Checks that no other agent has a skill with the same id.
     fn check_skill_ids(&self, agent: &Agent) -> Result<(), EngineError> {
         for Skill { id, .. } in agent.skills() {
             let taken = self.served().skill(id.as_str()).filter(|other| other.served.agent.name != agent.name);
@@ -175,28 +173,24 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops serving an agent. Its sessions stay and can be read.
+    /// Withdraws an agent. Its sessions stay readable.
     pub fn withdraw(&self, name: &AgentName) {
         self.served().remove(name);
     }
 
-    /// The agents served now, by name.
     #[must_use]
     pub fn agents(&self) -> Vec<Arc<Agent>> {
         self.served().read().agents.values().map(|served| Arc::clone(&served.agent)).collect()
     }
 
-    /// A number that changes whenever the agents served here do.
+    /// Number that changes with every publication.
     #[must_use]
     pub fn agents_edition(&self) -> u64 {
         self.served().edition.load(Ordering::Acquire)
     }
 
-    /// The agent of that name, as it is served now.
-    ///
-    /// # Errors
-    /// None is served.
-    pub fn agent(&self, name: &str) -> Result<Arc<Served>, EngineError> {
+    /// The published agent of that name.
+    pub fn agent(&self, name: &str) -> Result<Arc<PublishedAgent>, EngineError> {
         let found = self.served().read().agents.get(name).cloned();
         found.ok_or_else(|| {
             let names: Vec<_> = self.agents().iter().map(|agent| agent.name.to_string()).collect();

@@ -1,4 +1,4 @@
-//! How much one caller may store.
+//! Storage quota per caller.
 
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
@@ -8,11 +8,8 @@ use crate::access::Caller;
 use crate::error::EngineError;
 
 impl Engine {
-    /// Refuses a caller who has used up their quota. Checked before something new is stored: one request may exceed
-    /// the quota by its own size.
-    ///
-    /// # Errors
-    /// The quota is used up, or the store cannot be read.
+    /// Refuses a caller whose quota is used up. Checked before something is stored: one request may exceed the quota by
+    /// its own size.
     pub(crate) async fn check_quota(&self, caller: &Caller) -> Result<(), EngineError> {
         match &caller.principal {
             Principal::Local | Principal::Operator => return Ok(()),

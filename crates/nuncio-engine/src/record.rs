@@ -1,4 +1,4 @@
-//! Recording: the ends of calls, the audit chain's proof, and its signed checkpoints.
+//! Audit: ends of calls, verification of the audit chain, signed checkpoints.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, ErasedEntry, StoreError};
+use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
 
 mod explain;
 mod forget;
@@ -19,37 +19,32 @@ mod prune;
 mod redaction;
 
 pub use explain::{Evidence, EvidenceState, ExplainedRecord, Explanation};
-pub use forget::ForgottenPerson;
+pub use forget::ForgetReport;
 
-/// How many links are read at a time.
 const PAGE: usize = 1000;
 
-/// A signed word on where the audit chain had got to. Kept outside the store, so that a tail cut
-/// off the chain is seen.
+/// Signed head of the audit chain, kept outside the store, so that a truncated chain is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The last record there was.
+    /// Number of the last record.
     pub seq: u64,
-    /// Its hash.
     pub hash: Digest,
-    /// When.
     pub at: Timestamp,
-    /// Whether the records up to this one were pruned: the chain begins behind it.
+    /// Whether this signs a pruning: the chain begins after this record.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub pruned: bool,
-    /// Ed25519 over the four above, in hex.
+    /// Ed25519 signature over the other fields, in hex.
     pub signature: String,
 }
 
 impl Checkpoint {
-    /// Signs a head.
     #[must_use]
     pub fn sign(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
         Self::signed(head, at, false, key)
     }
 
-    /// Signs that the records up to that head were pruned. The signature is of another kind than that of a checkpoint,
-    /// so that no checkpoint can stand for records that somebody else removed.
+    /// Signs that the records up to that head were pruned. The signed text differs from a checkpoint's, so that no
+    /// checkpoint can cover up a deletion.
     #[must_use]
     pub fn sign_pruned(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
         Self::signed(head, at, true, key)
@@ -60,7 +55,6 @@ impl Checkpoint {
         Self { seq: head.seq, hash: head.hash, at, pruned, signature: hex(signature.as_ref()) }
     }
 
-    /// Whether that key signed it.
     #[must_use]
     pub fn is_signed_by(&self, public_key: &[u8]) -> bool {
         let Some(signature) = unhex(&self.signature) else { return false };
@@ -83,45 +77,32 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// What the proof of the chain came to.
+/// Result of a successful verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditProof {
-    /// Where the chain has got to.
     pub head: ChainHead,
-    /// The number of records that were pruned.
     pub pruned: u64,
-    /// How many checkpoints it was held against.
+    /// Number of checkpoints that were compared.
     pub checkpoints: usize,
 }
 
 impl Engine {
-    /// Where the audit chain has got to.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Number and hash of the last audit record.
     pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
         Ok(self.store().audit_head().await?)
     }
 
-    /// The number of the last record that this process has put on disk, as it grows.
+    /// Number of the last stored record, as it grows.
     #[must_use]
     pub fn audit_growth(&self) -> watch::Receiver<u64> {
         self.store().audit_growth()
     }
 
-    /// The records after `seq`, at most `limit`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, EngineError> {
         Ok(self.store().audit_links(after, limit.min(PAGE)).await?)
     }
 
-    /// Proves the whole chain, and that no checkpoint has seen more or otherwise; or names the
-    /// first place where it does not hold.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Verifies the whole chain and compares it with the checkpoints; the inner error names the first fault.
     pub async fn verify_audit(
         &self,
         checkpoints: &[Checkpoint],
@@ -163,14 +144,14 @@ impl Engine {
             return Ok(Err(ChainBreak::Cut { found: head.seq, seen }));
         }
         let erased = self.store().erased_ledger(None).await?;
-        if let Some(ErasedEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
+        if let Some(RedactedLedgerEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
             return Ok(Err(ChainBreak::Erased { relation: relation.clone(), seq: *seq }));
         }
         Ok(Ok(AuditProof { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }
 
-    /// Commits the end of a call. Where its conversation was deleted meanwhile, or its execution is
-    /// another process's now, its record is kept all the same: the changes without the call's result.
+    /// Commits the end of a call. If its session was deleted or its execution was taken over, the audit record is
+    /// stored without the result.
     pub(crate) async fn record_end(
         &self,
         changes: Vec<Change>,
@@ -185,8 +166,8 @@ impl Engine {
     }
 }
 
-/// The head behind which the chain begins: nothing, or what was pruned. A pruning that was cut short leaves some of the
-/// records that may go; the last of them must then be the one that was signed.
+/// Head after which the chain begins: the start, or the last pruned record. An interrupted pruning may leave some
+/// records before the signed one.
 fn chain_start(first: Option<&ChainLink>, checkpoints: &[Checkpoint]) -> Result<ChainHead, ChainBreak> {
     let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(ChainHead::START) };
     let pruned = checkpoints.iter().filter(|checkpoint| checkpoint.pruned).max_by_key(|checkpoint| checkpoint.seq);

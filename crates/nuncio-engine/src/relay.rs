@@ -1,5 +1,5 @@
-//! Carrying sealed messages between people and agents: in order, once, to everyone who takes part, and
-//! without a key to read them.
+//! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
+//! server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,28 +14,30 @@ mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
-pub use keys::{KeyUpload, KeysHeld};
-pub use messages::{NewPost, Receipt};
+pub use keys::{KeyUpload, KeyUploadResult};
+pub use messages::{NewPost, PostReceipt};
 pub(crate) use rates::ToolCallRates;
-pub(crate) use streams::Streams;
+pub(crate) use streams::StreamSubscribers;
 pub use streams::{
-    MAX_STREAM_PIECE, MAX_STREAM_START, StreamEar, StreamEnd, StreamPiece, StreamTold, StreamWhat, Streamer,
+    MAX_STREAM_PIECE, MAX_STREAM_START, StreamAbortReason, StreamPiece, StreamSender, StreamSubscriber, StreamUpdate,
+    StreamUpdateKind,
 };
-pub use webhooks::{AgentCall, Answered, CallKey, CallOutcome, Probe, WaitingDelivery, WebhookSecret, WebhookView};
-pub(crate) use webhooks::{Called, Reconnection};
+pub use webhooks::{
+    DeliveryKey, DeliveryOutcome, DeliveryResult, WaitingDelivery, WebhookCall, WebhookProbe, WebhookSecret,
+    WebhookView,
+};
+pub(crate) use webhooks::{Reconnection, WebhookIndex};
 
-/// What an operator decides about the relay.
+/// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayRules {
-    /// How many tools an agent may call a minute.
+    /// Maximum tool calls per agent and minute.
     pub tool_calls_per_minute: u32,
-    /// How long messages are kept.
     pub messages_kept: Duration,
-    /// How many conversations someone may take part in.
+    /// Maximum number of conversations per member.
     pub conversations_per_member: usize,
-    /// The agents served here whose people are reached by another relay.
+    /// Local agents whose people use another relay.
     pub elsewhere: BTreeSet<AgentName>,
-    /// How long the log of webhook deliveries is kept.
     pub delivery_log_kept: Duration,
 }
 

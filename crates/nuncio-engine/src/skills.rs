@@ -1,4 +1,4 @@
-//! Skills: what strangers may discover, and what a caller may see and use of it.
+//! Published skills, and which callers may see and use them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,36 +10,35 @@ use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
 use crate::Engine;
-use crate::access::{Caller, Credential, Hold};
+use crate::access::{Caller, Credential, ScopeCheck};
 use crate::call::DEVICE_ASKS;
-use crate::publish::Served;
+use crate::publish::PublishedAgent;
 
-/// A skill with whom it belongs to.
+/// A skill of a published agent.
 #[derive(Debug)]
-pub struct Offered {
-    /// The agent that offers it.
-    pub served: Arc<Served>,
-    /// Its tool; none for the agent as a whole.
+pub struct PublishedSkill {
+    pub served: Arc<PublishedAgent>,
+    /// `None` if the skill is the agent as a whole.
     pub tool: Option<Arc<Tool>>,
 }
 
-impl Offered {
-    /// Everything an agent offers.
-    pub(crate) fn all(served: &Arc<Served>) -> impl Iterator<Item = Self> {
+impl PublishedSkill {
+    /// All skills of an agent.
+    pub(crate) fn all(served: &Arc<PublishedAgent>) -> impl Iterator<Item = Self> {
         let offered = |tool| Self { served: Arc::clone(served), tool };
         let whole = served.agent.skill.iter().map(|_| None);
         let tools = served.agent.tools.iter().filter(|tool| tool.skill.is_some()).map(|tool| Some(Arc::clone(tool)));
         whole.chain(tools).map(offered)
     }
 
-    /// What its author says about it.
+    /// Skill section of the agent file.
     #[must_use]
     pub fn skill(&self) -> &Skill {
         let skill = self.tool.as_ref().map_or(&self.served.agent.skill, |tool| &tool.skill);
         skill.as_deref().expect("only what has a skill is offered")
     }
 
-    /// Whether not everyone sees it: only those who may use it, or who belong to a person.
+    /// Whether only some callers see it: those who may use it, or who belong to a person.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.skill().access == SkillAccess::Private || self.is_on_device()
@@ -49,73 +48,67 @@ impl Offered {
         self.tool.as_ref().is_some_and(|tool| tool.on_device())
     }
 
-    /// What is run.
     #[must_use]
     pub fn target(&self) -> InvocationTarget {
         self.tool.as_ref().map_or(InvocationTarget::Agent, |tool| InvocationTarget::Tool(tool.name.clone()))
     }
 
-    /// The permission it needs.
     #[must_use]
     pub fn scope(&self) -> Option<&ScopeId> {
         self.tool.as_ref().and_then(|tool| tool.scope.as_ref())
     }
 
-    /// Whether people do it, in their own time.
+    /// Whether it is human work.
     pub(crate) fn is_for_people(&self) -> bool {
         self.tool.as_ref().is_some_and(|tool| matches!(tool.run, Run::Human(_)))
     }
 }
 
-/// Why a caller may not use a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Barred {
-    /// It does not exist for them.
+pub enum AccessDenied {
+    /// The caller may not know that it exists.
     NotFound,
-    /// They have not said who they are in the way it asks for.
+    /// The caller did not authenticate in the way the skill requires.
     Unknown,
-    /// They may not.
+    /// The caller lacks scopes.
     Ungranted {
-        /// What they lack.
         required: Vec<ScopeId>,
-        /// What they have of this agent.
+        /// Scopes of this agent that the caller has.
         granted: Vec<ScopeId>,
     },
 }
 
 impl Engine {
-    /// The skills that exist for the caller, by id; none is nobody.
+    /// Skills visible to the caller, by id; `None` is an anonymous caller.
     #[must_use]
-    pub fn skills(&self, caller: Option<&Caller>) -> Vec<Arc<Offered>> {
+    pub fn skills(&self, caller: Option<&Caller>) -> Vec<Arc<PublishedSkill>> {
         let mut skills = self.served().skills();
         skills.retain(|offered| self.may_see(caller, offered));
         skills
     }
 
-    /// The skill of that id, if it exists for the caller.
+    /// The skill, if the caller may see it.
     #[must_use]
-    pub fn skill(&self, caller: Option<&Caller>, id: &str) -> Option<Arc<Offered>> {
+    pub fn skill(&self, caller: Option<&Caller>, id: &str) -> Option<Arc<PublishedSkill>> {
         self.served().skill(id).filter(|offered| self.may_see(caller, offered))
     }
 
-    /// The skill of that id, whoever asks. What it is called and how its callers say who they are may be
-    /// read from it; whether it exists for a caller must not.
+    /// The skill regardless of the caller. Must not be used to decide whether it exists for a caller.
     #[must_use]
-    pub fn any_skill(&self, id: &str) -> Option<Arc<Offered>> {
+    pub fn any_skill(&self, id: &str) -> Option<Arc<PublishedSkill>> {
         self.served().skill(id)
     }
 
-    /// How long one execution of it may take: the tool's own time, and that of whoever must be asked first.
+    /// Timeout of an execution: the tool's own, plus time for approval or device.
     #[must_use]
-    pub fn execution_timeout(&self, offered: &Offered) -> Duration {
+    pub fn execution_timeout(&self, offered: &PublishedSkill) -> Duration {
         match &offered.tool {
             Some(tool) => self.call_timeout(&offered.served.agent, tool),
             None => self.queue().limits().timeout,
         }
     }
 
-    /// How long one call of a tool may take where the caller's own person is not asked: the tool's own time, and that
-    /// of the approver or the device.
+    /// Timeout of a call: the tool's own, plus time for the approver or the device.
     #[must_use]
     pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
         let asking = match () {
@@ -126,13 +119,13 @@ impl Engine {
         tool.timeout + asking
     }
 
-    /// Whether any skill here is one that not everyone sees.
+    /// Whether any skill is hidden from some callers.
     #[must_use]
     pub fn has_private_skills(&self) -> bool {
-        self.served().any_skill(Offered::is_hidden)
+        self.served().any_skill(PublishedSkill::is_hidden)
     }
 
-    fn may_see(&self, caller: Option<&Caller>, offered: &Offered) -> bool {
+    fn may_see(&self, caller: Option<&Caller>, offered: &PublishedSkill) -> bool {
         if offered.is_on_device() && caller.is_none_or(|caller| caller.person.is_none()) {
             return false;
         }
@@ -142,31 +135,32 @@ impl Engine {
         }
     }
 
-    /// Whether the caller may use the skill.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn may_use(&self, caller: &Caller, offered: &Offered) -> Result<(), Barred> {
+    /// Checks that the caller may use the skill.
+    pub fn may_use(&self, caller: &Caller, offered: &PublishedSkill) -> Result<(), AccessDenied> {
         if !self.may_see(Some(caller), offered) {
-            return Err(Barred::NotFound);
+            return Err(AccessDenied::NotFound);
         }
         if !identifies(&offered.skill().auth, caller) {
-            return Err(Barred::Unknown);
+            return Err(AccessDenied::Unknown);
         }
         if self.holds(caller, offered) {
             return Ok(());
         }
         let agent = &offered.served.agent;
-        let has = |scope: &&ScopeId| self.access_table().hold(caller, &agent.name, scope, self.now()) != Hold::No;
-        Err(Barred::Ungranted {
+        let has = |scope: &&ScopeId| {
+            self.access_table().check_scope(caller, &agent.name, scope, self.now()) != ScopeCheck::Denied
+        };
+        Err(AccessDenied::Ungranted {
             required: offered.scope().cloned().into_iter().collect(),
             granted: agent.scopes.iter().map(|scope| &scope.id).filter(has).cloned().collect(),
         })
     }
 
-    fn holds(&self, caller: &Caller, offered: &Offered) -> bool {
+    fn holds(&self, caller: &Caller, offered: &PublishedSkill) -> bool {
         let agent = &offered.served.agent.name;
-        offered.scope().is_none_or(|scope| self.access_table().hold(caller, agent, scope, self.now()) != Hold::No)
+        offered
+            .scope()
+            .is_none_or(|scope| self.access_table().check_scope(caller, agent, scope, self.now()) != ScopeCheck::Denied)
     }
 }
 
@@ -174,7 +168,7 @@ fn is_known(caller: &Caller) -> bool {
     caller.principal != Principal::Anonymous
 }
 
-/// Whether the caller has said who they are in the way asked for. Whoever runs the server need not.
+/// Whether the caller authenticated as the skill requires. Local callers and operators always did.
 fn identifies(auth: &SkillAuth, caller: &Caller) -> bool {
     if matches!(caller.principal, Principal::Local | Principal::Operator) {
         return true;

@@ -1,5 +1,4 @@
-//! Work for people: it lies in the inbox until someone takes it and finishes or refuses it, and what
-//! asked for it waits.
+//! Human tasks: they wait in the inbox until a person finishes or refuses them, and the call waits.
 
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
@@ -17,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use crate::Engine;
 use crate::call::cancelled;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
+use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::{Change, Conflict, StoreError};
 
-/// How many tasks are listed at most.
+/// Maximum number of listed tasks.
 const LISTED: usize = 1000;
 
-/// What is to be done, and for whom.
-pub(crate) struct Work<'a> {
+/// A tool call that a person does.
+pub(crate) struct HumanWork<'a> {
     pub(crate) agent: &'a AgentName,
     pub(crate) tool: &'a Tool,
     pub(crate) run: &'a HumanRun,
@@ -37,24 +36,20 @@ pub(crate) struct Work<'a> {
     pub(crate) due: Timestamp,
 }
 
-/// What someone does with a task.
+/// An action of a person on a task.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TaskStep {
-    /// Takes it.
+pub enum TaskCommand {
     Take {
-        /// Also from somebody else.
+        /// Whether to take it from another person.
         over: bool,
     },
-    /// Gives it back.
     GiveBack,
-    /// Has done it.
     Finish(Value),
-    /// Will not do it.
     Refuse(String),
 }
 
-impl TaskStep {
-    /// What the record calls it.
+impl TaskCommand {
+    /// Action name in audit records.
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
@@ -67,25 +62,22 @@ impl TaskStep {
 }
 
 impl Engine {
-    /// Puts the work into the inbox and waits until it is done, refused, late or cancelled.
-    ///
-    /// # Errors
-    /// The store cannot be used, or the server stops: the work stays where it is.
-    pub(crate) async fn have_done(
+    /// Creates a task and waits until it is done, refused, late or cancelled.
+    pub(crate) async fn run_by_person(
         &self,
-        work: Work<'_>,
+        work: HumanWork<'_>,
         cancel: &CancellationToken,
     ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
-        // Listening before asking, so that no answer is missed.
+        // Subscribed before the task is created, so that no answer is missed.
         let mut notices = self.bus().subscribe();
-        let id = self.put_into_inbox(work).await?;
+        let id = self.create_inbox_task(work).await?;
         loop {
             let task = self.task(&id).await?;
             if let Some(outcome) = outcome(&task) {
                 return Ok(outcome);
             }
             tokio::select! {
-                // A server that stops cancels everything in the end; that is nobody's wish.
+                // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
                 () = self.closing().cancelled() => {
                     return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
@@ -100,11 +92,11 @@ impl Engine {
         }
     }
 
-    /// The same work asked for again is the same task.
-    async fn put_into_inbox(&self, work: Work<'_>) -> Result<TaskId, EngineError> {
+    /// Creates the task of a call, or returns the existing one of the same execution.
+    async fn create_inbox_task(&self, work: HumanWork<'_>) -> Result<TaskId, EngineError> {
         let id = match &work.execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
-            // A turn that was cut short is not taken up again, and its calls may be named like others.
+            // Turns are not resumed, and their call ids may repeat.
             None => random_name(self.entropy(), "task_"),
         };
         let id = TaskId::parse(&id)?;
@@ -136,7 +128,7 @@ impl Engine {
             Ok(()) | Err(StoreError::Conflict(Conflict::Exists)) => {}
             Err(error) => return Err(error.into()),
         }
-        self.bus().publish(Notice::Tasks).await;
+        self.bus().publish(BusNotice::Tasks).await;
         tracing::info!(task = %id, "work for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
     }
@@ -144,13 +136,13 @@ impl Engine {
     async fn withdraw_task(&self, task: Task) -> Result<(), EngineError> {
         let withdrawn = task.clone().withdraw(self.now());
         match self.move_task(task, withdrawn).await {
-            // Someone was quicker; the next look sees it.
+            // Somebody changed it first; the next read shows that.
             Err(error) if error.code == Code::TaskClosed => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
-    /// Takes out the work nobody waits for any more: that of turns, which ended with their process.
+    /// Withdraws the tasks of turns that ended with the previous process.
     pub(crate) async fn withdraw_stale_tasks(&self) -> Result<(), EngineError> {
         for task in self.store().open_tasks(usize::MAX).await? {
             if task.execution.is_none() {
@@ -160,10 +152,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What waits in the inbox, oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Open tasks, oldest first.
     pub async fn inbox(&self) -> Result<Vec<Task>, EngineError> {
         let now = self.now();
         let mut tasks = self.store().open_tasks(LISTED).await?;
@@ -171,33 +160,26 @@ impl Engine {
         Ok(tasks)
     }
 
-    /// One task, also one that is over.
-    ///
-    /// # Errors
-    /// There is none of that id.
+    /// A task, open or over.
     pub async fn task(&self, id: &TaskId) -> Result<Task, EngineError> {
         self.store().task(id).await?.ok_or_else(|| {
             EngineError::new(Code::TaskNotFound, format!("there is no task {id}; `nuncio task list` shows what waits"))
         })
     }
 
-    /// Somebody does something with a task. A result that does not fit its form is refused, and
-    /// nothing changes.
-    ///
-    /// # Errors
-    /// There is no such task, it is over, somebody else's, or the result does not fit.
-    pub async fn step_task(&self, id: &TaskId, step: TaskStep, by: &str) -> Result<Task, EngineError> {
+    /// Applies a person's action to a task. A result that does not fit the form is refused.
+    pub async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Task, EngineError> {
         let task = self.task(id).await?;
-        if let TaskStep::Finish(output) = &step {
+        if let TaskCommand::Finish(output) = &step {
             check_form(&task, output)?;
         }
         let now = self.now();
         let current = task.clone();
         let moved = match step {
-            TaskStep::Take { over } => current.take(by, over, now),
-            TaskStep::GiveBack => current.give_back(by, now),
-            TaskStep::Finish(output) => current.finish(by, output, now),
-            TaskStep::Refuse(reason) => current.refuse(by, &reason, now),
+            TaskCommand::Take { over } => current.take(by, over, now),
+            TaskCommand::GiveBack => current.give_back(by, now),
+            TaskCommand::Finish(output) => current.finish(by, output, now),
+            TaskCommand::Refuse(reason) => current.refuse(by, &reason, now),
         };
         let moved = moved.map_err(|error: TaskError| closed(id, &error))?;
         self.move_task(task, moved).await
@@ -210,12 +192,12 @@ impl Engine {
             Err(StoreError::Conflict(conflict @ Conflict::TaskMoved)) => return Err(closed(&id, &conflict)),
             other => other?,
         }
-        self.bus().publish(Notice::Tasks).await;
+        self.bus().publish(BusNotice::Tasks).await;
         Ok(to)
     }
 }
 
-/// What a task came to; none while it waits.
+/// Result of a finished task; `None` while it waits.
 fn outcome(task: &Task) -> Option<Result<ToolOutput, ExecutionFailure>> {
     let failure = |code, message| Some(Err(ExecutionFailure { code, message }));
     match &task.state {

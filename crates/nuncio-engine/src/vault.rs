@@ -1,4 +1,4 @@
-//! Secrets at rest: AES-256-GCM under the server's key, bound to where each secret belongs.
+//! Encryption of stored secrets: AES-256-GCM with the server's key, bound to the place of each secret.
 
 use std::fmt;
 
@@ -8,23 +8,22 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::ports::Entropy;
 
-/// Seals and opens secrets.
+/// Encrypts and decrypts secrets.
 pub struct Vault {
     key: LessSafeKey,
 }
 
-/// How many bytes the server's key has.
+/// Length of the server's key.
 pub const KEY_BYTES: usize = 32;
 
 impl Vault {
-    /// A vault under that key.
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         let key = UnboundKey::new(&AES_256_GCM, key).expect("the key has the algorithm's length");
         Self { key: LessSafeKey::new(key) }
     }
 
-    /// Seals a secret for one place, such as a session's option.
+    /// Encrypts a secret, bound to `place`, such as a session's option.
     #[must_use]
     pub fn seal(&self, entropy: &dyn Entropy, place: &str, secret: &str) -> String {
         let mut nonce = [0_u8; NONCE_LEN];
@@ -36,7 +35,7 @@ impl Vault {
         STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Opens a secret; nothing when it was changed, or belongs elsewhere or to another key.
+    /// Decrypts a secret; `None` if it was changed or has another place or key.
     #[must_use]
     pub fn open(&self, place: &str, sealed: &str) -> Option<String> {
         let bytes = STANDARD_NO_PAD.decode(sealed).ok()?;
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_opens_only_in_its_place_and_under_its_key() {
+    fn secret_decrypts_only_with_its_place_and_key() {
         let vault = Vault::new(&[1; KEY_BYTES]);
         let sealed = vault.seal(&Counting, "ses_1/apiKey", "sk-123");
         assert!(!sealed.contains("sk-123"));

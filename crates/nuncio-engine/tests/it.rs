@@ -1,4 +1,4 @@
-//! The use-cases over a real store.
+//! Engine operations with a real store.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,5 +1,5 @@
-//! What every store promises, as checks: each is given a place with nothing in it. A store's tests
-//! run them all with [`store_contract!`](crate::store_contract).
+//! Contract tests for every implementation of `Store`, run with [`store_contract!`](crate::store_contract). Each check
+//! gets an empty database.
 
 #![expect(clippy::unwrap_used, reason = "a check that cannot go on has found something")]
 
@@ -16,19 +16,19 @@ pub mod callbacks;
 pub mod calls;
 pub mod commits;
 pub mod consent_sample;
+pub mod direct_messages;
 pub mod directory;
 pub mod drafts;
+pub mod erasure;
 pub mod executions;
 pub mod followed;
-pub mod forgotten;
-pub mod letters;
+pub mod idempotency;
 pub mod mail;
 pub mod messages;
 pub mod people;
 pub mod relations;
 pub mod relay_sample;
 pub mod relayed;
-pub mod remembered;
 pub mod sample;
 pub mod seal_keys;
 pub mod sessions;
@@ -37,275 +37,275 @@ pub mod tasks;
 pub mod turns;
 pub mod webhooks;
 
-/// Where a store is kept.
+/// A database that a check can open and reopen.
 #[async_trait]
-pub trait Place: Send + Sync {
-    /// Opens the store; what was committed to it before is there.
+pub trait TestDatabase: Send + Sync {
+    /// Opens the store with everything committed before.
     async fn open(&self) -> Arc<dyn Store>;
 }
 
-/// Makes a test of every check. The expression makes a new, empty [`Place`].
+/// Generates a test for every check. The expression creates an empty [`TestDatabase`].
 #[macro_export]
 macro_rules! store_contract {
     ($place:expr) => {
         $crate::store_contract! { @tests $place;
             sessions {
-                read_back_as_created,
-                an_unknown_one_is_not_there,
-                an_id_is_taken_once,
-                listed_newest_first,
-                pages_join_without_gap_or_repetition,
-                equal_times_do_not_confuse_the_cursor,
-                nobody_sees_those_of_another,
-                gone_with_all_that_belongs_to_it,
-                an_unknown_one_cannot_be_deleted,
+                session_round_trips,
+                unknown_session_is_not_found,
+                duplicate_session_id_is_refused,
+                sessions_are_listed_newest_first,
+                session_pages_have_no_gaps_or_repetitions,
+                cursor_separates_sessions_with_equal_times,
+                sessions_of_other_owners_are_not_listed,
+                deleting_a_session_deletes_its_dependents,
+                deleting_unknown_session_is_refused,
                 pending_calls_are_replaced,
                 pending_calls_need_a_session,
-                a_summary_is_replaced,
-                idle_ones_are_found_and_pruned,
+                second_summary_replaces_the_first,
+                idle_sessions_are_listed_and_pruned,
             }
             turns {
-                begin_and_end,
-                settings_change_with_a_turn,
-                one_at_a_time_and_in_order,
-                need_a_session,
-                end_once,
-                running_ones_are_found,
-                numbers_beyond_reason_are_not_there,
-                of_many_who_begin_one_wins,
+                turn_begins_and_ends,
+                turn_stores_changed_settings,
+                turns_run_one_at_a_time_and_in_order,
+                turn_without_session_is_refused,
+                turn_ends_only_once,
+                running_turns_are_listed,
+                turn_numbers_above_i64_are_not_found,
+                one_of_many_concurrent_begins_wins,
             }
             messages {
-                read_back_in_order,
-                places_fill_out_of_order,
-                a_place_is_taken_once,
-                need_a_session,
-                read_from_a_place_on,
-                unknown_fields_survive,
+                messages_are_read_in_order,
+                message_numbers_may_be_filled_out_of_order,
+                taken_message_number_is_refused,
+                message_without_session_is_refused,
+                messages_are_read_from_a_number_on,
+                unknown_message_fields_are_preserved,
             }
-            remembered {
-                read_back_as_sent,
-                a_key_is_used_once,
-                keys_of_others_and_other_requests_differ,
-                needs_a_session,
-                forgotten_with_its_session,
+            idempotency {
+                idempotency_record_round_trips,
+                reused_idempotency_key_is_refused,
+                keys_are_separate_per_owner_and_request,
+                record_without_session_is_refused,
+                record_is_deleted_with_its_session,
             }
             access {
                 keys_are_listed_oldest_first,
-                a_key_id_is_taken_once,
-                a_key_is_revoked_once,
-                rotated_key_gets_its_new_secret_and_stays_the_same_key,
-                rotation_needs_the_secret_that_was_read,
-                of_many_rotations_of_a_key_one_wins,
+                duplicate_key_id_is_refused,
+                key_is_revoked_only_once,
+                rotation_changes_only_the_secret_of_a_key,
+                rotation_of_changed_key_is_refused,
+                one_of_many_concurrent_rotations_wins,
                 grants_are_listed_oldest_first,
-                a_grant_id_is_taken_once,
-                a_grant_is_revoked_once,
-                a_grant_for_one_call_is_used_once,
-                of_many_who_use_a_grant_one_wins,
+                duplicate_grant_id_is_refused,
+                grant_is_revoked_only_once,
+                one_time_grant_is_used_only_once,
+                one_of_many_concurrent_grant_uses_wins,
             }
             approvals {
-                read_back_as_asked,
-                an_id_is_taken_once,
-                move_only_from_where_they_were_read,
-                an_unknown_one_cannot_move,
-                waiting_ones_are_listed_oldest_first,
-                of_many_who_decide_one_wins,
+                approval_round_trips,
+                duplicate_approval_id_is_refused,
+                approval_changes_only_from_the_state_that_was_read,
+                changing_unknown_approval_is_refused,
+                pending_approvals_are_listed_oldest_first,
+                one_of_many_concurrent_decisions_wins,
             }
             calls {
-                kept_until_they_end,
-                a_key_is_taken_once,
-                survive_their_session,
+                started_calls_are_stored_until_they_end,
+                duplicate_call_key_is_refused,
+                started_call_survives_deletion_of_its_session,
             }
             audit {
-                begins_empty,
+                new_audit_chain_is_empty,
                 records_are_chained_in_order,
-                read_in_pages,
-                failed_units_leave_no_link,
-                holds_under_many_at_once,
-                records_of_a_call_are_found,
-                oldest_records_are_pruned_and_the_rest_stays_chained,
-                growth_is_observed,
+                audit_records_are_read_in_pages,
+                failed_commit_leaves_no_audit_record,
+                chain_verifies_after_concurrent_commits,
+                audit_records_are_found_by_call,
+                pruning_deletes_oldest_records_and_keeps_the_chain,
+                audit_growth_reports_each_commit,
             }
-            forgotten {
-                everything_of_the_person_goes_and_nothing_else,
+            erasure {
+                erasure_deletes_only_the_persons_rows,
                 redacted_records_keep_their_hashes,
-                erased_ledgers_are_read_back,
-                groups_go_on_without_the_person,
-                names_in_other_rows_become_the_pseudonym,
+                redacted_ledger_entries_round_trip,
+                groups_continue_without_the_erased_person,
+                pseudonym_replaces_the_name_in_other_rows,
             }
             stored_bytes {
-                conversations_count_until_they_are_deleted,
-                finished_executions_count_until_they_are_forgotten,
-                local_is_not_counted,
-                failed_commits_count_nothing,
-                sealed_messages_and_manifests_count_for_their_senders,
+                session_bytes_count_until_deletion,
+                execution_bytes_count_until_deletion,
+                local_caller_is_not_counted,
+                failed_commit_adds_no_bytes,
+                messages_and_manifests_count_for_their_authors,
             }
             executions {
-                read_back_whole,
-                every_end_is_read_back,
-                an_id_is_taken_once,
-                a_key_is_used_once,
-                a_call_that_has_begun_is_known,
-                program_start_is_marked_by_the_holder,
+                execution_round_trips,
+                every_end_state_round_trips,
+                duplicate_execution_id_is_refused,
+                reused_idempotency_key_is_refused,
+                begun_calls_are_listed_with_their_authorization,
+                only_the_lease_holder_marks_program_start,
                 unstarted_attempts_are_counted,
-                begun_as_it_is_accepted,
-                keys_of_others_and_for_other_skills_differ,
-                claimed_only_from_the_named_holder,
-                begun_only_by_the_holder_and_in_order,
-                over_once_and_only_by_the_holder,
-                unfinished_ones_are_listed_oldest_first,
-                a_lease_is_renewed_by_its_holder,
-                times_never_go_back,
-                forgotten_when_kept_long_enough,
-                not_more_are_forgotten_than_asked_for,
-                of_many_with_one_key_one_wins,
-                of_many_who_go_on_with_it_one_wins,
-                kept_across_reopening,
+                execution_may_be_created_as_begun,
+                keys_are_separate_per_caller_and_skill,
+                claim_requires_the_current_lease_holder,
+                attempts_begin_in_order_and_only_by_the_lease_holder,
+                execution_ends_once_and_only_by_the_lease_holder,
+                unfinished_executions_are_listed_oldest_first,
+                lease_is_renewed_only_for_its_holder,
+                execution_times_never_decrease,
+                executions_are_deleted_after_their_retention,
+                deletion_respects_its_limit,
+                one_of_many_concurrent_creations_with_one_key_wins,
+                one_of_many_concurrent_claims_wins,
+                executions_survive_reopening,
             }
             callbacks {
-                the_first_to_be_told_come_first,
-                one_execution_is_owed_one,
-                an_unknown_execution_is_owed_none,
-                removed_and_removed_again,
-                owed_with_the_end_or_not_at_all,
-                forgotten_with_their_execution,
-                kept_across_reopening,
+                callbacks_are_listed_in_due_order,
+                execution_has_at_most_one_callback,
+                callback_of_unknown_execution_is_refused,
+                removing_a_missing_callback_is_no_conflict,
+                callback_is_stored_atomically_with_the_end,
+                callback_is_deleted_with_its_execution,
+                callbacks_survive_reopening,
             }
             tasks {
-                read_back_as_created,
-                an_id_is_taken_once,
-                move_only_from_what_was_read,
-                an_unknown_one_cannot_move,
-                open_ones_are_listed_oldest_first,
-                of_many_who_take_one_wins,
+                task_round_trips,
+                duplicate_task_id_is_refused,
+                task_changes_only_from_the_state_that_was_read,
+                changing_unknown_task_is_refused,
+                open_tasks_are_listed_oldest_first,
+                one_of_many_concurrent_takers_wins,
             }
             followed {
-                read_back_whole,
-                listed_by_name,
-                a_domain_is_followed_once,
-                offers_stay_until_replaced,
-                an_unknown_one_stays_unknown,
-                kept_across_reopening,
+                followed_domain_round_trips,
+                followed_domains_are_listed_by_name,
+                following_a_domain_twice_is_refused,
+                offers_are_kept_until_replaced,
+                updating_unknown_domain_is_refused,
+                followed_domains_survive_reopening,
             }
             directory {
-                read_back_whole,
-                an_address_is_listed_once,
-                a_look_is_kept_of_what_is_listed,
-                removed_once,
-                kept_across_reopening,
+                listing_round_trips,
+                second_listing_of_a_url_replaces_the_first,
+                check_updates_only_existing_listing,
+                listing_is_removed_only_once,
+                listings_survive_reopening,
             }
             drafts {
-                read_back_as_made,
-                an_id_and_a_key_are_taken_once,
-                move_only_from_where_they_were_read,
-                open_ones_are_listed_oldest_first,
-                forgotten_unless_both_accepted,
-                of_many_who_decide_one_wins,
-                kept_across_reopening,
+                draft_round_trips,
+                duplicate_draft_id_or_key_is_refused,
+                draft_changes_only_from_the_state_that_was_read,
+                open_drafts_are_listed_oldest_first,
+                expired_drafts_are_deleted_unless_both_accepted,
+                one_of_many_concurrent_decisions_wins,
+                drafts_survive_reopening,
             }
-            letters {
-                the_first_to_be_taken_come_first,
-                owed_once_and_settled,
-                owed_with_their_session_alone,
-                an_answer_finds_its_message,
-                old_messages_are_forgotten,
-                a_link_is_replaced_and_cut,
-                kept_across_reopening,
+            direct_messages {
+                pending_replies_are_listed_in_due_order,
+                pending_reply_is_replaced_and_removed,
+                pending_reply_is_deleted_with_its_session,
+                reply_is_stored_with_its_message,
+                old_direct_messages_are_deleted,
+                person_link_is_replaced_and_removed,
+                direct_messages_survive_reopening,
             }
             people {
-                known_once_and_listed_by_name,
-                an_invite_is_for_someone,
-                a_device_comes_in_once,
-                of_many_with_one_invite_one_comes_in,
-                a_device_is_taken_away_once,
-                a_nonce_counts_once,
+                people_are_stored_once_and_listed_by_name,
+                invite_for_unknown_person_is_refused,
+                invite_enrols_only_one_device,
+                one_of_many_concurrent_enrolments_wins,
+                device_is_revoked_only_once,
+                nonce_is_accepted_only_once,
             }
             accounts {
-                read_back_whole,
-                an_id_is_taken_once,
-                move_only_from_what_was_read,
-                listed_by_owner,
-                public_ones_are_found,
-                published_with_its_account,
-                versions_are_listed_newest_first,
-                of_many_who_publish_one_wins,
+                account_round_trips,
+                duplicate_account_id_is_refused,
+                account_changes_only_from_the_revision_that_was_read,
+                accounts_are_listed_by_owner,
+                public_accounts_are_found_by_search_words,
+                manifest_is_stored_with_its_account,
+                manifest_versions_are_listed_newest_first,
+                one_of_many_concurrent_publications_wins,
             }
             relations {
-                read_back_whole,
-                needs_both_and_the_manifest_that_was_seen,
-                one_goes_on_between_two,
-                move_only_from_what_was_read,
-                whoever_publishes_looks_again,
-                a_grant_for_one_call_is_used_once,
-                a_ledger_grows_at_its_end,
-                kept_across_reopening,
+                relation_round_trips,
+                relation_needs_person_agent_and_current_manifest,
+                second_active_relation_is_refused,
+                relation_changes_only_from_the_revision_that_was_read,
+                relation_change_invalidates_concurrent_publication,
+                one_time_grant_is_used_only_once,
+                ledger_entry_must_follow_the_last_one,
+                relations_survive_reopening,
             }
             mail {
-                numbered_for_each_recipient,
-                numbers_have_no_gaps,
-                each_reader_has_a_place,
-                old_mail_is_forgotten_but_not_its_numbers,
-                what_happened_is_in_the_audit_chain,
+                mail_is_numbered_per_recipient,
+                concurrent_mail_is_numbered_without_gaps,
+                each_reader_has_its_own_position,
+                deleted_mail_numbers_are_not_reused,
+                events_are_appended_to_the_audit_chain,
             }
             relayed {
-                read_back_whole,
-                an_id_and_a_pair_are_taken_once,
-                listed_by_id_for_each_member,
-                others_take_part,
-                change_only_from_the_revision_before,
-                messages_are_read_back_whole,
-                numbered_without_gaps,
-                posted_only_where_it_was_seen,
-                a_client_id_is_used_once,
-                of_many_with_one_client_id_one_wins,
-                each_is_told_and_the_sender_has_read,
-                read_never_back_nor_beyond,
-                read_after_a_number,
-                claimed_by_one_device,
-                of_many_who_claim_one_wins,
-                old_messages_are_forgotten_but_not_their_numbers,
-                a_clock_put_back_costs_no_message,
-                kept_across_reopening,
+                conversation_round_trips,
+                duplicate_conversation_id_or_pair_is_refused,
+                conversations_are_listed_by_id_per_member,
+                members_can_be_changed,
+                conversation_changes_only_from_the_previous_revision,
+                relayed_message_round_trips,
+                concurrent_messages_are_numbered_without_gaps,
+                message_for_outdated_revision_is_refused,
+                reused_client_id_is_refused,
+                one_of_many_concurrent_posts_with_one_client_id_wins,
+                message_notifies_members_and_advances_senders_position,
+                read_position_never_decreases_or_exceeds_the_last_message,
+                messages_are_read_after_a_number,
+                message_is_claimed_by_only_one_device,
+                one_of_many_concurrent_claims_wins,
+                deleted_message_numbers_are_not_reused,
+                clock_set_back_deletes_no_newer_message,
+                conversations_survive_reopening,
             }
             seal_keys {
-                read_back_whole,
-                an_older_bundle_does_not_come_back,
-                a_device_id_is_per_owner,
-                an_agent_has_one_bundle,
+                key_bundle_round_trips,
+                older_bundle_is_refused,
+                device_ids_are_separate_per_owner,
+                new_agent_bundle_replaces_the_previous_device,
                 one_time_keys_are_handed_out_oldest_first,
-                of_many_who_take_one_key_one_wins,
-                one_time_keys_stay_and_a_fallback_key_is_replaced,
-                beyond_the_most_the_oldest_go,
-                one_time_keys_need_a_bundle,
-                another_olm_key_ends_one_time_keys,
-                a_removed_device_has_no_keys,
-                endorsed_by_another_device,
-                a_backup_is_replaced_and_removed_once,
-                kept_across_reopening,
+                one_of_many_concurrent_takers_of_a_key_wins,
+                upload_keeps_one_time_keys_and_replaces_fallback_key,
+                oldest_one_time_keys_over_limit_are_deleted,
+                one_time_keys_without_bundle_are_refused,
+                new_olm_key_deletes_one_time_keys,
+                removing_a_bundle_deletes_its_keys,
+                endorsement_by_another_device_is_stored,
+                backup_is_replaced_and_removed_only_once,
+                key_bundles_survive_reopening,
             }
             webhooks {
-                read_back_and_listed,
-                whoever_is_told_is_called,
-                a_message_calls_whoever_is_told,
-                the_first_due_come_first,
-                some_are_left_out,
-                nothing_overtakes_in_a_lane,
-                a_conversation_is_a_lane,
-                who_cannot_be_reached_is_not_called,
-                what_waited_goes_with_its_webhook,
-                what_is_over_stands_in_the_log,
-                tried_again_later_or_sooner,
-                forgotten_mail_is_not_delivered,
-                an_old_log_is_forgotten,
-                kept_across_reopening,
+                webhook_round_trips_and_is_listed,
+                mail_to_webhook_agent_creates_delivery,
+                message_to_webhook_agent_creates_delivery,
+                deliveries_are_listed_in_due_order,
+                excluded_agents_have_no_deliveries,
+                only_first_delivery_of_a_lane_is_due,
+                each_conversation_is_its_own_lane,
+                unreachable_webhook_has_no_due_deliveries,
+                removing_webhook_deletes_its_deliveries,
+                finished_delivery_is_logged,
+                delivery_can_be_delayed_or_hastened,
+                deleting_mail_deletes_its_delivery,
+                old_delivery_log_is_deleted,
+                webhooks_survive_reopening,
             }
             commits {
-                nothing_is_something_too,
-                all_or_nothing,
-                a_failure_is_the_failing_units_alone,
-                a_unit_sees_its_own_changes,
-                kept_across_reopening,
-                queued_ones_are_made_before_it_closes,
-                sound_store_is_writable_and_has_no_damage,
+                empty_commit_succeeds,
+                failed_commit_changes_nothing,
+                failure_affects_only_its_own_commit,
+                changes_of_a_commit_see_each_other,
+                commits_survive_reopening,
+                queued_commits_finish_before_close,
+                healthy_store_is_writable_and_undamaged,
             }
         }
     };
@@ -322,7 +322,7 @@ macro_rules! store_contract {
     };
 }
 
-/// Commits what must be refused, and says why it was.
+/// Commits changes that must be refused, and returns the conflict.
 async fn refusal(store: &dyn Store, changes: impl Into<Vec<Change>>) -> Conflict {
     match store.commit(changes.into()).await {
         Err(StoreError::Conflict(conflict)) => conflict,
@@ -330,12 +330,12 @@ async fn refusal(store: &dyn Store, changes: impl Into<Vec<Change>>) -> Conflict
     }
 }
 
-/// Commits what must be taken.
+/// Commits changes that must succeed.
 async fn made(store: &dyn Store, changes: impl Into<Vec<Change>>) {
     store.commit(changes.into()).await.unwrap();
 }
 
-/// Commits every unit at the same time, each in a task of its own; the outcomes in their order.
+/// Commits every unit concurrently and returns the results in order.
 async fn race(store: &Arc<dyn Store>, units: impl IntoIterator<Item = Vec<Change>>) -> Vec<Result<(), StoreError>> {
     let tasks: Vec<_> = units
         .into_iter()
@@ -351,7 +351,7 @@ async fn race(store: &Arc<dyn Store>, units: impl IntoIterator<Item = Vec<Change
     outcomes
 }
 
-/// Asserts that one alone was taken and all others met that conflict.
+/// Asserts that exactly one succeeded and all others got that conflict.
 fn assert_one_winner(outcomes: &[Result<(), StoreError>], conflict: Conflict) {
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let lost = outcomes.iter().filter(|outcome| **outcome == Err(StoreError::Conflict(conflict))).count();

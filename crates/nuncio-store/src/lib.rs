@@ -1,12 +1,12 @@
-//! What is kept, on disk: the engine's `Store` port on SQLite, the contract that every store must pass,
-//! and a drawer for the keys of agents and devices.
+//! The engine's `Store` port on SQLite, the contract tests for every store, and the file store for the keys of agents
+//! and devices.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
-mod cabinet;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod key_store;
 mod sqlite;
 
-pub use cabinet::Cabinet;
+pub use key_store::SqliteKeyStore;
 pub use sqlite::{SqliteStore, full_check, quick_check};

@@ -1,8 +1,7 @@
 //! The store in one SQLite file.
 //!
-//! One thread writes, and several callers share one sync of the disk (`writer`). Readers have
-//! connections of their own and never wait for the writer (`readers`). Each aggregate has its
-//! statements in a file of its own.
+//! One thread writes, and concurrent callers share a disk sync (`writer`). Readers have their own connections and never
+//! wait for the writer (`readers`). Each subject has its statements in its own file.
 
 mod accounts;
 mod approvals;
@@ -14,14 +13,15 @@ mod changes;
 mod check;
 mod connection;
 mod consent;
+mod direct_messages;
 mod directory;
 mod drafts;
 mod executions;
 mod followed;
 mod forget;
 mod grants;
+mod idempotency;
 mod keys;
-mod letters;
 mod mail;
 mod messages;
 mod migrations;
@@ -32,7 +32,6 @@ mod readers;
 mod relations;
 mod relay;
 mod relayed;
-mod remembered;
 mod rows;
 mod sessions;
 mod tasks;
@@ -46,34 +45,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nuncio_engine::ports::Meter;
-use nuncio_engine::ports::meter::Uncounted;
+use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::{StoreCheck, StoreError};
 
-use readers::Readers;
+use readers::ReaderPool;
 use writer::Writer;
 
-/// A store in one SQLite file. Dropping it finishes the commits that are queued, so do that where
-/// waiting for the disk is allowed.
+/// A store in one SQLite file. Dropping it waits for queued commits, so drop it where blocking is allowed.
 pub struct SqliteStore {
     path: PathBuf,
     // Before the writer: the last connection to close tidies up the log, and a reader cannot.
-    readers: Readers,
+    readers: ReaderPool,
     writer: Writer,
 }
 
 impl SqliteStore {
-    /// Opens the store in that file, or begins one that only this user can read.
+    /// Opens the store, or creates one that only this user can read.
     ///
     /// # Errors
-    /// The file cannot be used, is no store, or was written by a newer version.
+    /// The file cannot be used, is not a store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_counted(path, Arc::new(Uncounted))
+        Self::open_counted(path, Arc::new(NoopMeter))
     }
 
-    /// The same, with someone who counts the commits.
-    ///
-    /// # Errors
-    /// As [`SqliteStore::open`].
+    /// Like [`SqliteStore::open`], with a meter for commits.
     pub fn open_counted(path: &Path, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         // SQLite would drop the commits behind a damaged frame, and the next checkpoint would make that final.
         if let Some(damage) = wal::damage(path).map_err(|error| wal::unreadable(path, &error))? {
@@ -81,24 +76,18 @@ impl SqliteStore {
         }
         let writing = connection::writing(path)?;
         migrations::run(&writing)?;
-        let readers = Readers::open(path)?;
+        let readers = ReaderPool::open(path)?;
         let writer = Writer::start(writing, meter)?;
         Ok(Self { path: path.to_owned(), readers, writer })
     }
 }
 
-/// Looks for damage in a store that nobody has opened yet: quickly, and in part where it is large.
-///
-/// # Errors
-/// The file cannot be read.
+/// Checks an unopened store for damage: quickly, and only in part if it is large.
 pub fn quick_check(path: &Path) -> Result<StoreCheck, StoreError> {
     check::quick(path, check::QUICK)
 }
 
-/// Looks for damage in everything a store holds, however long that takes.
-///
-/// # Errors
-/// The file cannot be read.
+/// Checks all data for damage, however long that takes.
 pub fn full_check(path: &Path) -> Result<StoreCheck, StoreError> {
     check::full(path)
 }

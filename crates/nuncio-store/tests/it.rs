@@ -1,4 +1,4 @@
-//! The contract on SQLite, and what is promised of the file alone.
+//! The store contract on SQLite, and tests of its file.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -15,7 +15,7 @@ mod contract {
     use async_trait::async_trait;
     use nuncio_engine::ports::store::Store;
     use nuncio_store::SqliteStore;
-    use nuncio_store::contract::Place;
+    use nuncio_store::contract::TestDatabase;
     use tempfile::TempDir;
 
     struct Folder(TempDir);
@@ -27,7 +27,7 @@ mod contract {
     }
 
     #[async_trait]
-    impl Place for Folder {
+    impl TestDatabase for Folder {
         async fn open(&self) -> Arc<dyn Store> {
             Arc::new(SqliteStore::open(&self.0.path().join("nuncio.db")).unwrap())
         }

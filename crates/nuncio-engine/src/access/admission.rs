@@ -1,20 +1,21 @@
-//! Whom an app protocol (AAP, MCP) serves for an agent. Protocols between agents decide by the tool's scope alone.
+//! Which callers the app protocols (AAP, MCP) serve for an agent. Protocols between agents decide by the tool's scope
+//! alone.
 
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
-use super::{Caller, Hold};
+use super::{Caller, ScopeCheck};
 use crate::Engine;
 use crate::error::EngineError;
 
 impl Engine {
-    /// Checks that an app protocol serves this caller for this agent: `local`, keys and people always (`anonymous` only
-    /// reaches this where the server was opened on purpose), other OAuth subjects with a scope of the agent by their
-    /// token or by a grant, DIDs and agents with a grant for the agent.
+    /// Checks that an app protocol serves this caller for this agent. `local`, keys and people are always served, and
+    /// `anonymous` where the server allows it; other OAuth subjects need a scope of the agent from their token or a
+    /// grant; DIDs and agents need a grant.
     ///
     /// # Errors
-    /// [`Code::NotAdmitted`], or [`Code::Unauthorized`] for a kind of caller that is never served.
+    /// [`Code::NotAdmitted`], or [`Code::Unauthorized`] for a kind of principal that app protocols never serve.
     pub fn admit_app(&self, caller: &Caller, agent: &Agent) -> Result<(), EngineError> {
         match Self::admits_by_kind(caller)? {
             true => Ok(()),
@@ -23,10 +24,7 @@ impl Engine {
         }
     }
 
-    /// The same where no agent is named yet: one agent that serves the caller is enough.
-    ///
-    /// # Errors
-    /// As [`Engine::admit_app`].
+    /// Like [`Engine::admit_app`] where the request names no agent: one agent that serves the caller is enough.
     pub fn admit_app_for_any_agent(&self, caller: &Caller) -> Result<(), EngineError> {
         if Self::admits_by_kind(caller)? || self.agents().iter().any(|agent| self.holds_any_scope(caller, agent)) {
             return Ok(());
@@ -34,13 +32,12 @@ impl Engine {
         Err(not_admitted(caller, None))
     }
 
-    /// Whether an app protocol serves this caller for some agents only.
+    /// Whether this caller needs a scope or grant, so that it sees only some agents.
     #[must_use]
     pub fn needs_scope(caller: &Caller) -> bool {
         !matches!(Self::admits_by_kind(caller), Ok(true))
     }
 
-    /// Whether this kind of caller needs no scope.
     fn admits_by_kind(caller: &Caller) -> Result<bool, EngineError> {
         match &caller.principal {
             Principal::Local | Principal::Operator | Principal::Key(_) | Principal::Anonymous => Ok(true),
@@ -55,7 +52,7 @@ impl Engine {
 
     fn holds_any_scope(&self, caller: &Caller, agent: &Agent) -> bool {
         let (table, now) = (self.access_table(), self.now());
-        agent.scopes.iter().any(|scope| table.hold(caller, &agent.name, &scope.id, now) != Hold::No)
+        agent.scopes.iter().any(|scope| table.check_scope(caller, &agent.name, &scope.id, now) != ScopeCheck::Denied)
     }
 }
 

@@ -1,4 +1,4 @@
-//! API keys: made, looked up, rotated and taken back.
+//! API keys: creation, lookup, rotation and revocation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,20 @@ use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
 
-/// How many signing keys may be valid at once: a signature names no key, so each is tried.
+/// Maximum number of valid signing keys. A signature does not name its key, so each key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
 
-/// What a new key may do and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// What its owner calls it.
     pub name: Option<String>,
-    /// The person it belongs to.
     pub person: Option<PersonName>,
-    /// What it may do.
     pub scopes: KeyScopes,
-    /// Whom it is made for.
     pub role: KeyRole,
-    /// When it expires; never when absent.
+    /// `None` means that the key does not expire.
     pub term: Option<KeyTerm>,
 }
 
-/// The refusal of a key that expired at that moment.
+/// Error for a key that expired at `at`.
 #[must_use]
 pub fn key_expired(at: Timestamp) -> EngineError {
     let message =
@@ -43,10 +38,10 @@ pub fn key_expired(at: Timestamp) -> EngineError {
 }
 
 impl Engine {
-    /// What a request with that key comes to: its holder, an expired key, or an invalid credential.
+    /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
     pub fn identity_by_key(&self, key: &str) -> Identity {
-        // Looked up by digest: how long it takes tells nothing about the keys there are.
+        // Looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
         let Some(found) = self.access_table().snapshot().keys.get(&digest).cloned() else { return Identity::Invalid };
         let now = self.now();
@@ -62,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The caller who holds that key; none if it is not valid.
+    /// Caller of a valid bearer key.
     #[must_use]
     pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
         match self.identity_by_key(key) {
@@ -71,32 +66,25 @@ impl Engine {
         }
     }
 
-    /// The key of that id, if it is valid.
     #[must_use]
     pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
         self.access_table().snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.now())).cloned()
     }
 
-    /// The keys that sign requests, also those that expired; [`SigningKey::is_valid`] says which count.
+    /// Signing keys including expired ones; [`SigningKey::is_valid`] tells them apart.
     #[must_use]
     pub fn signing_keys(&self) -> Arc<[SigningKey]> {
         Arc::clone(&self.access_table().snapshot().signing)
     }
 
-    /// Makes an API key. The key itself is returned here and nowhere else, ever.
-    ///
-    /// # Errors
-    /// It would have expired already, or the store cannot be written.
+    /// Creates an API key. The secret is returned only here.
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
         let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
         let secret = self.new_secret(&KeyKind::Bearer);
         self.store_new_key(id, KeyKind::Bearer, new, secret).await
     }
 
-    /// Makes a key that signs requests. Its secret is returned here and nowhere else, ever.
-    ///
-    /// # Errors
-    /// There are too many already, it would have expired already, or the store cannot be written.
+    /// Creates a request signing key. The secret is returned only here.
     pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
         self.check_room_for_signing_key()?;
         let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
@@ -133,12 +121,9 @@ impl Engine {
         Ok((key, secret))
     }
 
-    /// Gives a key, by its id or name, a new secret, which is returned here and nowhere else, ever. It stays the same
-    /// key: whatever belongs to it, was granted to it or is linked with it stays so. The secret before stops counting at
-    /// once, or after `overlap`. Without a new term the key's own applies again, to the new secret.
-    ///
-    /// # Errors
-    /// There is no such key, or several of that name; it would have expired already; it was changed meanwhile.
+    /// Gives a key, found by id or name, a new secret, which is returned only here. Its id, grants, sessions and links
+    /// stay. The previous secret stops working at once, or after `overlap`. Without a new `term`, the key's own term
+    /// starts again.
     pub async fn rotate_key(
         &self,
         which: &str,
@@ -153,14 +138,14 @@ impl Engine {
         let kind = match old.kind {
             KeyKind::Bearer => KeyKind::Bearer,
             KeyKind::Signing { .. } => {
-                // An expired key that is renewed, or a secret that counts on beside the new one, is one more to try.
+                // Renewing an expired key or keeping the previous secret adds one more secret to try.
                 if old.is_expired(now) || !overlap.is_zero() {
                     self.check_room_for_signing_key()?;
                 }
                 KeyKind::Signing { sealed: SigningKey::seal(self.vault(), self.entropy(), &old.id, &secret) }
             }
         };
-        // A new expiry must not prolong the secret before.
+        // A new expiry must not extend the previous secret.
         let until = [Some(now.after(overlap)), old.expires_at].into_iter().flatten().min().filter(|end| now < *end);
         let previous = until.map(|until| PreviousSecret { digest: old.digest, kind: old.kind.clone(), until });
         let replaced = old.digest;
@@ -187,18 +172,12 @@ impl Engine {
         }
     }
 
-    /// Every key, without the keys themselves.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Lists the keys without their secrets.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
         Ok(self.store().keys().await?)
     }
 
-    /// Takes a key back, by its id or its name.
-    ///
-    /// # Errors
-    /// There is no such key, or several of that name.
+    /// Revokes a key, found by id or name.
     pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
         let key = self.find_key(which, "revoke").await?;
         let at = self.now();
@@ -207,7 +186,7 @@ impl Engine {
         Ok(ApiKey { revoked_at: Some(at), ..key })
     }
 
-    /// The one key of that id or name that was not taken back. `action` says what is to be done with it.
+    /// Finds the one unrevoked key with that id or name. `action` names the intended operation in the error message.
     async fn find_key(&self, which: &str, action: &str) -> Result<ApiKey, EngineError> {
         let keys = self.store().keys().await?;
         let matching: Vec<_> = keys
@@ -249,7 +228,7 @@ impl Engine {
     }
 }
 
-/// When a secret made now expires, if that is still to come.
+/// End of the term of a secret created now; an error if that is already past.
 fn end_after(term: KeyTerm, now: Timestamp) -> Result<Timestamp, EngineError> {
     let end = term.end(now);
     if now < end {

@@ -1,4 +1,4 @@
-//! Who belongs to a person: a DID that the operator says is theirs. Keys say so themselves.
+//! Links between DIDs and people, set by the operator. API keys carry their person themselves.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -10,16 +10,16 @@ use nuncio_core::principal::Principal;
 use super::{Caller, Credential};
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
-use crate::ports::peers::Link;
+use crate::ports::bus::BusNotice;
+use crate::ports::peers::PersonLink;
 use crate::ports::store::{Change, Conflict, StoreError};
 
-/// The links, at hand for every request.
+/// In-memory copy of the links, because every request reads them.
 #[derive(Debug, Default)]
-pub(crate) struct Links(RwLock<HashMap<Principal, PersonName>>);
+pub(crate) struct PersonLinks(RwLock<HashMap<Principal, PersonName>>);
 
-impl Links {
-    pub(crate) fn replace(&self, links: Vec<Link>) {
+impl PersonLinks {
+    pub(crate) fn replace(&self, links: Vec<PersonLink>) {
         let links = links.into_iter().map(|link| (link.principal, link.person)).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = links;
     }
@@ -30,34 +30,28 @@ impl Links {
 }
 
 impl Engine {
-    /// The caller who showed a DID, and the person it belongs to.
+    /// Caller that authenticated with a DID, with the linked person.
     #[must_use]
     pub fn caller_by_did(&self, did: &str) -> Caller {
         self.linked(Caller { credential: Credential::Did, ..Caller::new(Principal::Did(did.to_owned())) })
     }
 
-    /// The same caller with the person they belong to, where nothing else says so.
+    /// Fills in the linked person of a caller that has none.
     #[must_use]
     pub fn linked(&self, mut caller: Caller) -> Caller {
         caller.person = caller.person.or_else(|| self.person_links().find(&caller.principal));
         caller
     }
 
-    /// Says that a DID belongs to a person, and to no other.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub async fn link_did(&self, did: &str, person: PersonName) -> Result<Link, EngineError> {
-        let link = Link { principal: Principal::Did(did.to_owned()), person, since: self.now() };
+    /// Links a DID to a person, replacing an earlier link.
+    pub async fn link_did(&self, did: &str, person: PersonName) -> Result<PersonLink, EngineError> {
+        let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.now() };
         self.store().commit(vec![Change::LinkPerson(link.clone())]).await?;
         self.links_changed().await?;
         Ok(link)
     }
 
-    /// Says that a DID belongs to nobody.
-    ///
-    /// # Errors
-    /// It belonged to nobody.
+    /// Removes the link of a DID.
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
         match self.store().commit(vec![Change::UnlinkPerson(Principal::Did(did.to_owned()))]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
@@ -69,17 +63,13 @@ impl Engine {
         self.links_changed().await
     }
 
-    /// Which DIDs belong to whom.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn did_links(&self) -> Result<Vec<Link>, EngineError> {
+    pub async fn did_links(&self) -> Result<Vec<PersonLink>, EngineError> {
         Ok(self.store().links().await?)
     }
 
     async fn links_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.bus().publish(Notice::Access).await;
+        self.bus().publish(BusNotice::Access).await;
         Ok(())
     }
 }

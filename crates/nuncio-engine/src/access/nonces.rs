@@ -1,5 +1,5 @@
-//! Nonces of signed requests, each used once. They are on disk before the request counts, so a restart or another node
-//! does not accept the same request again.
+//! Single-use nonces of signed requests. A nonce is stored before the request is accepted, so that neither a restart
+//! nor another node accepts the request again.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
-/// Kept for longer than the signature counts, so that a clock set back a little does not reopen it.
+/// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
+/// replay.
 const MARGIN: Duration = Duration::from_secs(600);
 
 impl Engine {
-    /// Uses up a nonce that `owner` signed; false if it was used before. `counts_until` is the last moment at which the
-    /// signature would be accepted.
+    /// Marks a nonce signed by `owner` as used; returns false if it was used before. `counts_until` is the end of the
+    /// signature's validity.
     ///
     /// # Errors
-    /// The store cannot be written; the request must then be refused.
+    /// The nonce could not be stored; the caller must then refuse the request.
     pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
         let used = ConsentChange::UseNonce {
             digest: Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes()),

@@ -1,4 +1,4 @@
-//! Keys that sign requests. The secret is sealed at rest and opened when the keys are read.
+//! Request signing keys. Their secrets are encrypted at rest and decrypted when keys are loaded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::ports::Entropy;
 use crate::ports::store::ApiKey;
 use crate::vault::Vault;
 
-/// A secret of a signing key, ready to check signatures with.
+/// A decrypted secret of a signing key that verifies signatures.
 pub struct SigningKey {
     key: Arc<ApiKey>,
     digest: Digest,
@@ -23,12 +23,12 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Seals the secret of a key for that key.
+    /// Encrypts the secret, bound to this key's id.
     pub(super) fn seal(vault: &Vault, entropy: &dyn Entropy, id: &KeyId, secret: &str) -> String {
         vault.seal(entropy, &place(id), secret)
     }
 
-    /// Opens the key's secret with that digest; nothing when it was sealed under another server's key.
+    /// Decrypts a secret; `None` if it was encrypted with another server key.
     pub(super) fn open(vault: &Vault, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
         let Some(secret) = vault.open(&place(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
@@ -37,19 +37,17 @@ impl SigningKey {
         Some(Self { key: Arc::clone(key), digest, mac: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) })
     }
 
-    /// Which key it is.
     #[must_use]
     pub fn id(&self) -> &KeyId {
         &self.key.id
     }
 
-    /// Whether signatures with it count at that moment.
     #[must_use]
     pub fn is_valid(&self, now: Timestamp) -> bool {
         !self.key.is_expired(now) && self.key.has_secret(&self.digest, now)
     }
 
-    /// Whoever signs with it.
+    /// Caller identified by this key.
     #[must_use]
     pub fn caller(&self) -> Caller {
         Caller {
@@ -60,8 +58,7 @@ impl SigningKey {
         }
     }
 
-    /// Whether one of `tags` is this key's HMAC-SHA256 over the parts, one behind the other. How long it
-    /// takes tells nothing about the right tag.
+    /// Whether one of `tags` is this key's HMAC-SHA256 over the concatenated parts. Compares in constant time.
     #[must_use]
     pub fn made(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> bool {
         let mut context = hmac::Context::with_key(&self.mac);

@@ -1,4 +1,4 @@
-//! What a tool answered, held against what it declares.
+//! Validation of tool output against the declared schema.
 
 use nuncio_core::Code;
 use nuncio_core::agent::Tool;
@@ -6,7 +6,6 @@ use nuncio_core::execution::ExecutionFailure;
 
 use crate::ports::runner::ToolOutput;
 
-/// Whether the output fits the tool's schema; why not.
 pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), ExecutionFailure> {
     let Some(schema) = &tool.output else { return Ok(()) };
     let faults = match &output.structured {

@@ -1,4 +1,4 @@
-//! Agents that run elsewhere: their accounts, and the tokens by which they are known.
+//! Accounts of agents that run elsewhere, and their access tokens.
 
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
@@ -10,7 +10,7 @@ use url::Url;
 
 use super::error::ConsentError;
 use super::manifests::Publication;
-use super::words;
+use super::texts;
 use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::error::EngineError;
@@ -19,81 +19,64 @@ use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
 use crate::relay::{Reconnection, WebhookSecret};
 
-/// How a token begins.
 const TOKEN_PREFIX: &str = "hsk_";
 
-/// How many letters and digits follow.
-const TOKEN_LETTERS: usize = 40;
+/// Random characters after the prefix.
+const TOKEN_CHARACTERS: usize = 40;
 
-/// How much of a token is kept to be shown.
+/// Leading characters of a token that are stored for display.
 const SHOWN: usize = 12;
 
-/// How many accounts are listed at once.
 const PAGE: usize = 100;
 
-/// An agent to be made.
+/// Request to create an agent account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewAgent {
-    /// What people see.
     pub display_name: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// Whether anyone may find it by searching.
+    /// Whether the agent appears in search results.
     pub public: bool,
-    /// How it is reached.
     pub connection: AgentConnection,
-    /// Where its health can be asked for.
     pub health_check_url: Option<Url>,
-    /// What it can do, as it was sent.
+    /// Manifest bytes as received.
     pub manifest: Option<Vec<u8>>,
-    /// What its owner says to people about it.
+    /// Note that the owner shows to people about this manifest.
     pub change_note: Option<String>,
 }
 
-/// An agent that was made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewAgentMade {
-    /// Its account.
+pub struct CreatedAgent {
     pub account: Account,
-    /// Its token. It is returned here and nowhere else, ever.
+    /// Access token, returned only here.
     pub token: String,
-    /// What its calls are signed with, where it is called. It is returned here and nowhere else.
+    /// Signing secret of the webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
-    /// What became of the manifest it came with.
     pub publication: Option<Publication>,
 }
 
-/// An account that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentChanged {
-    /// The account.
+pub struct UpdatedAgent {
     pub account: Account,
-    /// What its calls are signed with, where it is called from now on. It is returned here and nowhere else.
+    /// Signing secret of a newly configured webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
 }
 
-/// What of an account changes; what is none stays.
+/// Changes to an account; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentPatch {
-    /// What people see.
     pub display_name: Option<String>,
-    /// What it is for; an empty text takes it away.
+    /// An empty text removes the description.
     pub description: Option<String>,
-    /// Whether anyone may find it by searching.
+    /// Whether the agent appears in search results.
     pub public: Option<bool>,
-    /// How it is reached.
     pub connection: Option<AgentConnection>,
-    /// Where its health can be asked for; none inside takes it away.
+    /// `Some(None)` removes the URL.
     pub health_check_url: Option<Option<Url>>,
 }
 
 impl Engine {
-    /// Makes an agent that belongs to the caller, and publishes its manifest with it. When the manifest is
-    /// wrong, nothing is made.
-    ///
-    /// # Errors
-    /// The caller is no person, has too many agents, or the request or manifest is wrong.
-    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<NewAgentMade, ConsentError> {
+    /// Creates an agent owned by the caller and publishes its manifest. A wrong manifest creates nothing.
+    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());
         let most = self.limits().consent.agents_per_owner;
         if self.store().accounts_of(&owner, None, most).await?.len() >= most {
@@ -105,8 +88,8 @@ impl Engine {
         let account = Account {
             id: AgentId::parse(&random_name(self.entropy(), "agt_"))?,
             owner,
-            display_name: words::line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
-            description: words::description(new.description.as_deref())?,
+            display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
+            description: texts::description(new.description.as_deref())?,
             public: new.public,
             connection: new.connection,
             health_check_url: new.health_check_url,
@@ -118,9 +101,9 @@ impl Engine {
             revision: 0,
         };
         let record =
-            AuditEventRecord { agent: Some(account.id.clone()), ..self.happened(AuditEvent::AgentCreated, by) };
+            AuditEventRecord { agent: Some(account.id.clone()), ..self.event_record(AuditEvent::AgentCreated, by) };
         let mut changes = vec![
-            ConsentChange::CreateAccount { words: words::of(&account, None), account: account.clone() },
+            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account: account.clone() },
             ConsentChange::Record(record),
         ];
         let planned = match &checked {
@@ -136,22 +119,18 @@ impl Engine {
         self.store().commit(changes.collect()).await?;
         let webhook_secret = self.reconnected(reached);
         let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
-        Ok(NewAgentMade { account, token, webhook_secret, publication })
+        Ok(CreatedAgent { account, token, webhook_secret, publication })
     }
 
-    /// Changes an account.
-    ///
-    /// # Errors
-    /// There is none, the caller does not own it, or the request is wrong.
     pub async fn update_agent(
         &self,
         by: &Caller,
         id: &AgentId,
         patch: AgentPatch,
-    ) -> Result<AgentChanged, ConsentError> {
-        let name = patch.display_name.as_deref().map(|text| words::line("display_name", text, MAX_DISPLAY_NAME));
+    ) -> Result<UpdatedAgent, ConsentError> {
+        let name = patch.display_name.as_deref().map(|text| texts::one_line("display_name", text, MAX_DISPLAY_NAME));
         let name = name.transpose()?;
-        let description = patch.description.as_deref().map(|text| words::description(Some(text))).transpose()?;
+        let description = patch.description.as_deref().map(|text| texts::description(Some(text))).transpose()?;
         let change = |account: &mut Account| {
             account.display_name = name.clone().unwrap_or_else(|| account.display_name.clone());
             account.description = description.clone().unwrap_or_else(|| account.description.clone());
@@ -169,58 +148,44 @@ impl Engine {
             };
             let besides = std::mem::take(&mut reached.changes);
             if let Some(account) = self.commit_account(account, change, besides).await? {
-                return Ok(AgentChanged { account, webhook_secret: self.reconnected(reached) });
+                return Ok(UpdatedAgent { account, webhook_secret: self.reconnected(reached) });
             }
         }
     }
 
-    /// Makes an agent's token anew; the one before is worth nothing from now on.
-    ///
-    /// # Errors
-    /// There is no such agent, or the caller does not own it.
+    /// Replaces an agent's token; the previous one stops working at once.
     pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
         let (token, mark) = new_token(self.entropy(), self.now());
         let set = |account: &mut Account| account.token = Some(mark.clone());
         Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
 
-    /// Takes an agent's token back.
-    ///
-    /// # Errors
-    /// There is no such agent, or the caller does not own it.
+    /// Revokes an agent's token.
     pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
         self.change_account(by, id, Some(AuditEvent::TokenRevoked), |account| account.token = None).await
     }
 
-    /// The agent that holds that token.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Caller of a valid agent token.
     pub async fn authenticate_agent_token(&self, token: &str) -> Result<Option<Caller>, EngineError> {
-        let Some(letters) = token.strip_prefix(TOKEN_PREFIX) else { return Ok(None) };
-        if letters.len() != TOKEN_LETTERS || !letters.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+        let Some(characters) = token.strip_prefix(TOKEN_PREFIX) else { return Ok(None) };
+        if characters.len() != TOKEN_CHARACTERS
+            || !characters.bytes().all(|character| character.is_ascii_alphanumeric())
+        {
             return Ok(None);
         }
-        // Looked up by digest: how long it takes tells nothing about the tokens there are.
+        // Looked up by digest, so that timing reveals nothing about existing tokens.
         let account = self.store().account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
         Ok(account
             .map(|account| Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(account.id)) }))
     }
 
-    /// An agent's account.
-    ///
-    /// # Errors
-    /// There is none.
     pub async fn account(&self, id: &AgentId) -> Result<Account, ConsentError> {
         self.store().account(id).await?.ok_or_else(|| {
             ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here; search for it by name"))
         })
     }
 
-    /// An owner's accounts by id, those behind `after`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Accounts of an owner by id, after `after`.
     pub async fn accounts_of(
         &self,
         owner: &AccountOwner,
@@ -230,17 +195,14 @@ impl Engine {
         Ok(self.store().accounts_of(owner, after, limit.min(PAGE)).await?)
     }
 
-    /// The public accounts that fit every word of the query, by id, those behind `after`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Public accounts that match every word of the query, by id, after `after`.
     pub async fn search_agents(
         &self,
         query: &str,
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, EngineError> {
-        Ok(self.store().public_accounts(&words::of_query(query), after, limit.min(PAGE)).await?)
+        Ok(self.store().public_accounts(&texts::query_words(query), after, limit.min(PAGE)).await?)
     }
 
     pub(super) async fn change_account(
@@ -253,7 +215,7 @@ impl Engine {
         let _turn = self.agent_locks().enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let record = |happened| AuditEventRecord { agent: Some(id.clone()), ..self.happened(happened, by) };
+            let record = |happened| AuditEventRecord { agent: Some(id.clone()), ..self.event_record(happened, by) };
             let besides = happened.map(record).map(ConsentChange::Record).map(Change::from);
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
@@ -261,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Changes an account, and other things with it; none when somebody else did meanwhile.
+    /// Commits an account change together with `besides`; `None` if somebody else changed the account first.
     async fn commit_account(
         &self,
         mut account: Account,
@@ -272,10 +234,10 @@ impl Engine {
         change(&mut account);
         account.updated_at = self.now();
         account.revision += 1;
-        let words = words::of(&account, manifest.as_ref());
+        let words = texts::search_words(&account, manifest.as_ref());
         let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }.into()];
         changes.extend(besides);
-        match self.commit_telling(changes).await {
+        match self.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Moved)) => Ok(None),
             other => {
                 other?;
@@ -284,7 +246,6 @@ impl Engine {
         }
     }
 
-    /// The account, if the caller owns it.
     pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
         let account = self.account(id).await?;
         if account.owner.is(&by.principal) {
@@ -298,7 +259,6 @@ impl Engine {
     }
 }
 
-/// The person who asks.
 fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
     match &by.principal {
         Principal::Person(name) => Ok(name),
@@ -307,16 +267,16 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
     }
 }
 
-/// A token, and what is kept of it.
+/// A new token, and the digest and prefix that are stored.
 fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenInfo) {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];
-    while token.len() < TOKEN_PREFIX.len() + TOKEN_LETTERS {
+    while token.len() < TOKEN_PREFIX.len() + TOKEN_CHARACTERS {
         entropy.fill(&mut bytes);
-        // Only so many values that each letter is as likely as any other.
+        // Values from 248 are skipped, so that every character is equally likely.
         let fair = bytes.iter().filter(|byte| **byte < 248).map(|byte| char::from(LETTERS[usize::from(byte % 62)]));
-        let missing = TOKEN_PREFIX.len() + TOKEN_LETTERS - token.len();
+        let missing = TOKEN_PREFIX.len() + TOKEN_CHARACTERS - token.len();
         token.extend(fair.take(missing));
     }
     let mark =
@@ -330,7 +290,7 @@ mod tests {
     use nuncio_core::time::Timestamp;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Every byte in turn.
+    /// Yields every byte value in turn.
     #[derive(Debug, Default)]
     struct Counting(AtomicU8);
 
@@ -341,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_forty_letters_and_digits_and_only_its_digest_is_kept() {
+    fn agent_token_has_forty_characters_and_is_stored_as_digest() {
         let entropy = Counting(AtomicU8::new(230));
         let (token, mark) = new_token(&entropy, Timestamp::from_millis(0));
         assert_eq!(token.len(), 44);
-        assert!(token.strip_prefix("hsk_").unwrap().bytes().all(|letter| letter.is_ascii_alphanumeric()));
+        assert!(token.strip_prefix("hsk_").unwrap().bytes().all(|character| character.is_ascii_alphanumeric()));
         assert_eq!(mark.digest, Digest::of_bytes(token.as_bytes()));
         assert_eq!(mark.prefix, token[..12]);
         assert_ne!(new_token(&entropy, Timestamp::from_millis(0)).0, token);

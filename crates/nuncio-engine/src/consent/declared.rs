@@ -1,4 +1,4 @@
-//! Agents that are declared in a file here: their manifest follows from it, and belongs to the operator.
+//! Agents declared in a file on this server. Their manifest is derived from the file and belongs to the operator.
 
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::agent::Agent;
@@ -10,17 +10,14 @@ use serde_json::Value;
 
 use super::error::ConsentError;
 use super::manifests::Publication;
-use super::words;
+use super::texts;
 use crate::Engine;
 use crate::access::Caller;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
 impl Engine {
-    /// Publishes what an agent served here can do to people, as it was projected from its declaration;
-    /// none when it has nothing for their devices. An agent that never had anything is not announced.
-    ///
-    /// # Errors
-    /// The manifest is wrong, or the store cannot be used.
+    /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
+    /// agent that never had such a manifest gets no account.
     pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
@@ -50,17 +47,19 @@ impl Engine {
             manifest_hash: None,
             revision: 0,
         };
-        let record = AuditEventRecord { agent: Some(id.clone()), ..self.happened(AuditEvent::AgentCreated, by) };
-        let changes =
-            [ConsentChange::CreateAccount { words: words::of(&account, None), account }, ConsentChange::Record(record)];
+        let record = AuditEventRecord { agent: Some(id.clone()), ..self.event_record(AuditEvent::AgentCreated, by) };
+        let changes = [
+            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account },
+            ConsentChange::Record(record),
+        ];
         match self.store().commit(changes.map(Into::into).into()).await {
-            // Somebody announced it at the same moment.
+            // Created concurrently.
             Err(StoreError::Conflict(Conflict::Exists)) => Ok(()),
             other => Ok(other?),
         }
     }
 
-    /// What people see of it follows the file as well.
+    /// Updates display name, description and visibility from the file.
     async fn follow_declaration(&self, agent: &Agent, account: &Account, by: &Caller) -> Result<(), ConsentError> {
         let set = |account: &mut Account| {
             account.display_name = display_name(agent);

@@ -1,4 +1,4 @@
-//! People come in by an invite, with a device whose key they hold.
+//! Enrolment: a person's device joins with an invite and proves that it holds its key.
 
 use std::time::Duration;
 
@@ -14,53 +14,41 @@ use nuncio_core::time::Timestamp;
 
 use super::error::ConsentError;
 use super::signing::{Ed25519, refused};
-use super::words;
+use super::texts;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
 
-/// The shortest and longest nonce of a device, in bytes.
 const NONCE: std::ops::RangeInclusive<usize> = 16..=128;
 
-/// An invite, with the code that is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvite {
-    /// Who is invited.
     pub person: PersonName,
-    /// The code. It is returned here and nowhere else, ever.
+    /// Invite code, returned only here; its digest is stored.
     pub code: String,
-    /// Until when.
     pub expires_at: Timestamp,
 }
 
-/// A device that wants to come in.
+/// A device's enrolment request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDevice {
-    /// The invite's code.
     pub code: String,
-    /// What the person calls it.
+    /// Device name chosen by the person.
     pub name: String,
-    /// Its public key.
     pub key: PublicKey,
-    /// Its signature over the [`Enrolment`].
+    /// Signature of the device over the [`Enrolment`].
     pub signature: Signature,
 }
 
 impl Engine {
-    /// Invites a person, or a further device of theirs.
-    ///
-    /// # Errors
-    /// Too many of their invites are open.
+    /// Invites a person, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
         self.invite_person_for(name, self.limits().consent.invite_lasts, by).await
     }
 
-    /// The same for so long.
-    ///
-    /// # Errors
-    /// Too many of their invites are open.
+    /// Like [`Engine::invite_person`], with a validity of `lasts`.
     pub async fn invite_person_for(
         &self,
         name: PersonName,
@@ -81,7 +69,8 @@ impl Engine {
             used_by: None,
         };
         let expires_at = invite.expires_at;
-        let record = AuditEventRecord { person: Some(name.clone()), ..self.happened(AuditEvent::PersonInvited, by) };
+        let record =
+            AuditEventRecord { person: Some(name.clone()), ..self.event_record(AuditEvent::PersonInvited, by) };
         let changes = [
             ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }),
             ConsentChange::CreateInvite(invite),
@@ -91,13 +80,10 @@ impl Engine {
         Ok(NewInvite { person: name, code, expires_at })
     }
 
-    /// Lets a device in: once for each invite, and only if it holds its key.
-    ///
-    /// # Errors
-    /// The invite is not valid, the signature does not hold, the key is known, or there are too many devices.
+    /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
     pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
         let (rules, now) = (&self.limits().consent, self.now());
-        let name = words::line("the device's name", &new.name, MAX_DEVICE_NAME)?;
+        let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());
         let unknown = || invalid("it is not known here; copy it whole");
         let invite = self.store().invite(&code).await?.ok_or_else(unknown)?;
@@ -118,14 +104,14 @@ impl Engine {
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(device.id.clone()),
-            ..self.happened(AuditEvent::DeviceEnrolled, &by)
+            ..self.event_record(AuditEvent::DeviceEnrolled, &by)
         };
         let changes = [
             ConsentChange::Enrol { invite, device: device.clone() },
             devices_changed(&person, now),
             ConsentChange::Record(record),
         ];
-        match self.commit_telling(changes.map(Into::into).into()).await {
+        match self.commit_and_notify(changes.map(Into::into).into()).await {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let message = "this key belongs to a device already; make a new one for each device";
@@ -136,18 +122,12 @@ impl Engine {
         Ok(device)
     }
 
-    /// Everyone with an account, by name.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Lists all people by name.
     pub async fn people(&self) -> Result<Vec<Person>, EngineError> {
         Ok(self.store().people().await?)
     }
 
-    /// A person's devices, oldest first, those taken away too.
-    ///
-    /// # Errors
-    /// There is no such person.
+    /// Devices of a person, oldest first, including revoked ones.
     pub async fn devices(&self, person: &PersonName) -> Result<Vec<Device>, ConsentError> {
         if self.store().person(person).await?.is_none() {
             let message = format!("nobody named {person} has an account here; `nuncio user list` shows who has");
@@ -156,10 +136,7 @@ impl Engine {
         Ok(self.store().devices(person).await?)
     }
 
-    /// Takes a device away: from now on it speaks for nobody.
-    ///
-    /// # Errors
-    /// The person has no such device.
+    /// Revokes a device; it can no longer act for its person.
     pub async fn revoke_device(&self, person: &PersonName, id: &DeviceId, by: &Caller) -> Result<Device, ConsentError> {
         let missing = || {
             let message = format!("{person} has no device {id}, or it was taken away; list the devices first");
@@ -170,7 +147,7 @@ impl Engine {
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(id.clone()),
-            ..self.happened(AuditEvent::DeviceRevoked, by)
+            ..self.event_record(AuditEvent::DeviceRevoked, by)
         };
         let changes = [
             ConsentChange::RevokeDevice { id: id.clone(), at },
@@ -179,27 +156,21 @@ impl Engine {
         ];
         let mut changes: Vec<Change> = changes.map(Into::into).into();
         let owner = Recipient::Person(person.clone());
-        changes.extend(self.tell_of_keys(&owner).await?);
+        changes.extend(self.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
-        match self.commit_telling(changes).await {
+        match self.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
             other => other?,
         }
         Ok(Device { revoked_at: Some(at), ..device })
     }
 
-    /// The device of that id, if it may speak for its person now.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The device, if it may act for its person now.
     pub async fn valid_device(&self, id: &DeviceId) -> Result<Option<Device>, EngineError> {
         Ok(self.store().device(id).await?.filter(|device| device.is_valid_at(self.now())))
     }
 
-    /// The device that signed to be let in: for this server, now, and only once.
-    ///
-    /// # Errors
-    /// It may not come in.
+    /// Verifies a device's signed login assertion: for this server, recent, and used once.
     pub async fn assert_device(
         &self,
         assertion: &DeviceAssertion,
@@ -224,7 +195,7 @@ impl Engine {
         let once = ConsentChange::UseNonce {
             digest: Digest::of_bytes(format!("{}\n{}", device.id, assertion.nonce).as_bytes()),
             now,
-            // Twice as long as it could count, so that a clock set back a little reopens nothing.
+            // Longer than the assertion is valid, so that a clock set back a little allows no replay.
             kept_until: now.after(rules.assertion_window * 4),
         };
         match self.store().commit(vec![once.into()]).await {
@@ -236,8 +207,8 @@ impl Engine {
         }
     }
 
-    /// A record of something that happens now.
-    pub(crate) fn happened(&self, happened: AuditEvent, by: &Caller) -> AuditEventRecord {
+    /// Creates an audit record of an event that happens now.
+    pub(crate) fn event_record(&self, happened: AuditEvent, by: &Caller) -> AuditEventRecord {
         AuditEventRecord {
             request: by.request.clone(),
             ..AuditEventRecord::new(happened, by.principal.clone(), self.now())

@@ -1,4 +1,4 @@
-//! Why something about consent was refused, with what a program needs to do better.
+//! Errors of consent operations, with details for programs.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -11,46 +11,41 @@ use crate::compute::RETRY_AFTER_SECONDS;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
 
-/// Why a use-case refused or failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConsentError {
-    /// What went wrong, for programs.
+    /// Stable error code.
     pub code: Code,
-    /// What was wrong and what to do, for people.
+    /// Explanation for people: what was wrong and what to do.
     pub message: String,
-    /// What a program needs to do better.
-    pub details: Details,
+    /// Machine-readable details of the error.
+    pub details: ConsentErrorDetails,
 }
 
-/// What a program needs to do better.
+/// Machine-readable details of the error.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Details {
-    /// Nothing.
+pub enum ConsentErrorDetails {
     None,
-    /// The exact entry to check and to sign.
+    /// The ledger entry that the device must check and sign.
     Sign(Box<LedgerEntry>),
-    /// Every fault of a manifest.
     Faults(ManifestFaults),
-    /// The manifest as it is now.
+    /// The current manifest, when the request was about another one.
     Stale {
-        /// Its version.
         version: u64,
-        /// Its hash; none when there is none.
+        /// `None` when the agent has no manifest.
         hash: Option<Digest>,
     },
-    /// The scopes it is about.
+    /// Affected scopes.
     Scopes(Vec<ScopeId>),
-    /// The relation it is about.
+    /// Affected relation.
     Relation(RelationId),
-    /// How many there may be.
     Limit(usize),
-    /// In how many seconds to try again.
+    /// Seconds until a retry makes sense.
     RetryAfter(u64),
 }
 
-impl Details {
-    /// In how many seconds to try again, where that is known.
+impl ConsentErrorDetails {
+    /// Seconds until a retry makes sense, if known.
     #[must_use]
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
@@ -61,35 +56,32 @@ impl Details {
 }
 
 impl ConsentError {
-    /// An error without details.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self::with(code, message, Details::None)
+        Self::with(code, message, ConsentErrorDetails::None)
     }
 
-    /// An error with details.
     #[must_use]
-    pub fn with(code: Code, message: impl Into<String>, details: Details) -> Self {
+    pub fn with(code: Code, message: impl Into<String>, details: ConsentErrorDetails) -> Self {
         Self { code, message: message.into(), details }
     }
 
     pub(crate) fn limit(what: &str, limit: usize) -> Self {
         let message = format!("there are {limit} {what} already, and no more are allowed");
-        Self::with(Code::LimitReached, message, Details::Limit(limit))
+        Self::with(Code::LimitReached, message, ConsentErrorDetails::Limit(limit))
     }
 
-    /// The details as a JSON object.
     #[must_use]
     pub fn params(&self) -> Value {
         match &self.details {
-            Details::None => json!({}),
-            Details::Sign(entry) => json!({"entry": entry}),
-            Details::Faults(faults) => json!({"errors": faults.faults()}),
-            Details::Stale { version, hash } => json!({"manifest_version": version, "manifest_hash": hash}),
-            Details::Scopes(scopes) => json!({"scopes": scopes}),
-            Details::Relation(id) => json!({"relation_id": id}),
-            Details::Limit(limit) => json!({"limit": limit}),
-            Details::RetryAfter(seconds) => json!({"retry_after": seconds}),
+            ConsentErrorDetails::None => json!({}),
+            ConsentErrorDetails::Sign(entry) => json!({"entry": entry}),
+            ConsentErrorDetails::Faults(faults) => json!({"errors": faults.faults()}),
+            ConsentErrorDetails::Stale { version, hash } => json!({"manifest_version": version, "manifest_hash": hash}),
+            ConsentErrorDetails::Scopes(scopes) => json!({"scopes": scopes}),
+            ConsentErrorDetails::Relation(id) => json!({"relation_id": id}),
+            ConsentErrorDetails::Limit(limit) => json!({"limit": limit}),
+            ConsentErrorDetails::RetryAfter(seconds) => json!({"retry_after": seconds}),
         }
     }
 }
@@ -97,8 +89,8 @@ impl ConsentError {
 impl From<EngineError> for ConsentError {
     fn from(error: EngineError) -> Self {
         let details = match error.code {
-            Code::ComputationQueueFull => Details::RetryAfter(RETRY_AFTER_SECONDS),
-            _ => Details::None,
+            Code::ComputationQueueFull => ConsentErrorDetails::RetryAfter(RETRY_AFTER_SECONDS),
+            _ => ConsentErrorDetails::None,
         };
         Self::with(error.code, error.message, details)
     }
@@ -118,6 +110,6 @@ impl From<InvalidName> for ConsentError {
 
 impl From<ManifestFaults> for ConsentError {
     fn from(faults: ManifestFaults) -> Self {
-        Self::with(faults.code(), faults.to_string(), Details::Faults(faults))
+        Self::with(faults.code(), faults.to_string(), ConsentErrorDetails::Faults(faults))
     }
 }

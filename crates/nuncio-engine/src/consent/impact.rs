@@ -1,4 +1,4 @@
-//! What a new manifest does to everyone who deals with the agent.
+//! Effects of a new manifest on everyone who uses the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use serde_json::Value;
 
 use crate::ports::store::ConsentChange;
 
-/// The verdicts on a new manifest, and those whom they concern.
-pub(super) struct Impact {
-    /// Against the manifest before.
+/// Verdicts on a new manifest, and the relations they affect.
+pub(super) struct PublicationImpact {
+    /// Verdict against the previous manifest.
     pub(super) verdict: Arc<ChangeVerdict>,
     relations: Vec<Relation>,
-    /// What the judge says changed since each version that someone said yes to.
+    /// Scopes that changed since each accepted version.
     changed: BTreeMap<u64, BTreeSet<ScopeId>>,
 }
 
-/// What changes with a new manifest besides it.
-pub(super) struct Touched {
+/// Changes to relations that are committed with a new manifest.
+pub(super) struct PublicationEffects {
     pub(super) changes: Vec<ConsentChange>,
     pub(super) relations: Vec<Relation>,
-    /// How many people have to say yes again.
+    /// Number of people who must consent again.
     pub(super) affected: usize,
 }
 
-impl Impact {
-    /// Judges. `manifests` are the versions that someone said yes to, and the `current` one.
+impl PublicationImpact {
+    /// Judges the new manifest against each accepted version and the `current` one.
     pub(super) fn judge(
         relations: Vec<Relation>,
         manifests: Vec<(u64, Option<Value>)>,
@@ -46,7 +46,7 @@ impl Impact {
         let mut verdict = Arc::default();
         let mut changed = BTreeMap::new();
         for (version, old) in manifests {
-            // Whoever said yes to a manifest that is gone said yes to nothing of what there is now.
+            // Consent to a deleted manifest covers nothing of the new one.
             let judged = Arc::new(judge::manifests(old.as_ref(), new, &history, policy));
             let scopes = judged.scopes_requiring_reauth.iter().filter_map(|scope| ScopeId::parse(scope).ok());
             changed.insert(version, scopes.collect());
@@ -57,18 +57,17 @@ impl Impact {
         Self { verdict, relations, changed }
     }
 
-    /// Everything that changes with it: relations, their ledgers, what people and the agent are told, and
-    /// the records of it. `record` says who did it.
+    /// All changes to relations, ledgers, mail and audit records. `record` names who published.
     pub(super) fn touched(
         &self,
         account: &Account,
         lineage: &Lineage,
         now: Timestamp,
         record: &AuditEventRecord,
-    ) -> Touched {
+    ) -> PublicationEffects {
         let declared = lineage.declared();
         let mut fresh = BTreeMap::new();
-        let mut touched = Touched { changes: Vec::new(), relations: Vec::new(), affected: 0 };
+        let mut touched = PublicationEffects { changes: Vec::new(), relations: Vec::new(), affected: 0 };
         let mut asked = BTreeSet::new();
         for relation in &self.relations {
             let accepted = relation.accepted.version;
@@ -98,7 +97,7 @@ impl Impact {
     }
 }
 
-impl Touched {
+impl PublicationEffects {
     fn add(
         &mut self,
         before: &Relation,

@@ -1,5 +1,4 @@
-//! One at a time for each agent. The store would refuse the second of two anyway; in line, nobody has to
-//! try again and again.
+//! One lock per agent. The store would refuse the second of two concurrent changes; waiting avoids the retries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,14 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nuncio_core::ids::AgentId;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard};
 
-/// A turnstile for each agent that someone is busy with.
 #[derive(Debug, Default)]
 pub(crate) struct AgentLocks {
     agents: Mutex<HashMap<AgentId, Weak<Turnstile<()>>>>,
 }
 
 impl AgentLocks {
-    /// Waits for its turn.
     pub(crate) async fn enter(&self, agent: &AgentId) -> OwnedMutexGuard<()> {
         let turnstile = {
             let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Publishing a manifest: the judge, the version, and everyone it touches, in one commit.
+//! Manifest publication: the judge, the new version and the affected relations, in one commit.
 
 use std::sync::Arc;
 
@@ -14,51 +14,43 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use serde_json::Value;
 
-use super::error::{ConsentError, Details};
-use super::impact::Impact;
-use super::words;
+use super::error::{ConsentError, ConsentErrorDetails};
+use super::impact::PublicationImpact;
+use super::texts;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
-/// How many versions are listed at once.
 const PAGE: usize = 100;
 
-/// What became of a manifest.
+/// Result of publishing a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Publication {
-    /// The account with it.
     pub account: Account,
-    /// Its version.
     pub version: u64,
-    /// Its hash; none when it was cleared.
+    /// `None` when the manifest was cleared.
     pub hash: Option<Digest>,
-    /// How it differs from the one before.
+    /// Judge's verdict against the previous manifest.
     pub verdict: ChangeVerdict,
-    /// Whether it differs at all; if not, nothing was written.
+    /// False if the manifest is unchanged; nothing was written then.
     pub changed: bool,
-    /// What is allowed, and probably not meant.
+    /// Warnings about valid but probably unintended content.
     pub warnings: Vec<ManifestWarning>,
-    /// How many people have to say yes again.
+    /// Number of people who must consent again.
     pub affected: usize,
 }
 
-/// A publication that is ready to be committed.
-pub(super) struct Planned {
+pub(super) struct PlannedPublication {
     pub(super) publication: Publication,
     pub(super) changes: Vec<ConsentChange>,
-    /// The relations as they will be.
+    /// Relations after the commit.
     relations: Vec<Relation>,
 }
 
 impl Engine {
-    /// Publishes what an agent can do, or with none that it can do nothing any more. The same manifest
-    /// again changes nothing. Everyone who said yes to an earlier version is judged against that version.
-    ///
-    /// # Errors
-    /// There is no such agent, the caller does not own it, the manifest is wrong, or is not the one that
-    /// `if_match` names.
+    /// Publishes a manifest; `None` clears it. Publishing the same manifest again changes nothing. Each person who
+    /// consented is judged against the version they accepted. `if_match` must name the current hash.
     pub async fn publish_manifest(
         &self,
         by: &Caller,
@@ -69,7 +61,7 @@ impl Engine {
     ) -> Result<Publication, ConsentError> {
         self.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
-        let note = change_note.map(|note| words::line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
+        let note = change_note.map(|note| texts::one_line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
         self.publish_checked(by, agent, checked, if_match, note.as_deref()).await
     }
 
@@ -92,8 +84,8 @@ impl Engine {
             if !planned.publication.changed {
                 return Ok(planned.publication);
             }
-            match self.commit_telling(planned.changes.into_iter().map(Into::into).collect()).await {
-                // Somebody said yes or no meanwhile, in another process: look again.
+            match self.commit_and_notify(planned.changes.into_iter().map(Into::into).collect()).await {
+                // A consent changed meanwhile in another process: plan again.
                 Err(StoreError::Conflict(Conflict::Moved | Conflict::Exists)) => continue,
                 other => other?,
             }
@@ -109,10 +101,7 @@ impl Engine {
         }
     }
 
-    /// Says what publishing a manifest would do, and does nothing.
-    ///
-    /// # Errors
-    /// There is no such agent, the caller does not own it, or the manifest is wrong.
+    /// Judges a manifest as [`Engine::publish_manifest`] would, without storing anything.
     pub async fn judge_manifest(
         &self,
         by: &Caller,
@@ -124,19 +113,13 @@ impl Engine {
         Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
     }
 
-    /// An agent's manifest as it is now; none when it has none.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The current manifest; `None` when the agent has none.
     pub async fn current_manifest(&self, account: &Account) -> Result<Option<ManifestVersion>, EngineError> {
         let version = self.store().manifest(&account.id, account.manifest_version).await?;
         Ok(version.filter(|version| version.manifest.is_some()))
     }
 
-    /// One version of an agent's manifest, cleared or not.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// One version of a manifest, including cleared ones.
     pub async fn manifest_version(
         &self,
         agent: &AgentId,
@@ -145,10 +128,7 @@ impl Engine {
         Ok(self.store().manifest(agent, version).await?)
     }
 
-    /// An agent's versions, the newest first, those before `before`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Versions of a manifest, newest first, before `before`.
     pub async fn manifest_history(
         &self,
         agent: &AgentId,
@@ -158,7 +138,7 @@ impl Engine {
         Ok(self.store().manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
     }
 
-    /// Reads a manifest, which compiles every schema in it.
+    /// Parses a manifest and compiles its schemas.
     pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<CheckedManifest>, ConsentError> {
         let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
         let presets = self.limits().consent.presets.clone();
@@ -166,20 +146,19 @@ impl Engine {
         Ok(Some(checked?))
     }
 
-    /// The manifest of an account as JSON.
     pub(super) async fn manifest_value(&self, account: &Account) -> Result<Option<Value>, EngineError> {
         let version = self.store().manifest(&account.id, account.manifest_version).await?;
         Ok(version.and_then(|version| value(version.manifest.as_deref())))
     }
 
-    /// Everything that publishing would change.
+    /// All changes that publishing would commit.
     pub(super) async fn plan(
         &self,
         by: &Caller,
         account: &Account,
         checked: Option<&CheckedManifest>,
         note: Option<&str>,
-    ) -> Result<Planned, ConsentError> {
+    ) -> Result<PlannedPublication, ConsentError> {
         let hash = checked.map(|checked| checked.hash);
         let warnings = checked.map(|checked| checked.warnings.clone()).unwrap_or_default();
         if hash == account.manifest_hash {
@@ -192,7 +171,7 @@ impl Engine {
                 affected: 0,
                 account: account.clone(),
             };
-            return Ok(Planned { publication, changes: Vec::new(), relations: Vec::new() });
+            return Ok(PlannedPublication { publication, changes: Vec::new(), relations: Vec::new() });
         }
         let (now, version) = (self.now(), account.manifest_version + 1);
         let before = self.store().lineage(&account.id).await?.unwrap_or_default();
@@ -224,9 +203,9 @@ impl Engine {
             scopes: lineage.declared().into_iter().collect(),
             manifest_version: Some(version),
             manifest_hash: hash,
-            ..self.happened(AuditEvent::ManifestPublished, by)
+            ..self.event_record(AuditEvent::ManifestPublished, by)
         };
-        let words = words::of(&next, new);
+        let words = texts::search_words(&next, new);
         let mut changes = vec![
             ConsentChange::Publish {
                 account: next.clone(),
@@ -236,7 +215,7 @@ impl Engine {
             },
             ConsentChange::Record(record),
         ];
-        let touched = impact.touched(&next, &lineage, now, &self.happened(AuditEvent::ConsentSuspended, by));
+        let touched = impact.touched(&next, &lineage, now, &self.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
         let publication = Publication {
             version,
@@ -247,17 +226,17 @@ impl Engine {
             affected: touched.affected,
             account: next,
         };
-        Ok(Planned { publication, changes, relations: touched.relations })
+        Ok(PlannedPublication { publication, changes, relations: touched.relations })
     }
 
-    /// The verdicts on a new manifest: against the one before, and against each version someone said yes to.
+    /// Verdicts on a new manifest: against the previous one and each accepted version.
     async fn impact(
         &self,
         by: &Caller,
         account: &Account,
         new: Option<&Value>,
         before: Lineage,
-    ) -> Result<Impact, ConsentError> {
+    ) -> Result<PublicationImpact, ConsentError> {
         let relations = self.store().active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
         accepted.push(account.manifest_version);
@@ -270,7 +249,7 @@ impl Engine {
         }
         let (new, policy) = (new.cloned(), self.limits().consent.policy);
         let current = account.manifest_version;
-        let judge = move || Impact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
+        let judge = move || PublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
         let judged = match by.principal {
             Principal::Operator => self.compute().run_for_operator(judge).await,
             _ => self.compute().run(judge).await,
@@ -279,18 +258,17 @@ impl Engine {
     }
 }
 
-/// The error for a manifest that is not the one somebody has seen.
+/// Error for a request that refers to an outdated manifest.
 pub(super) fn stale(account: &Account) -> ConsentError {
     let now = account.manifest_hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
     let message = format!(
         "the manifest of agent {} is another one by now: version {}, hash {now}; read it again",
         account.id, account.manifest_version
     );
-    let details = Details::Stale { version: account.manifest_version, hash: account.manifest_hash };
+    let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };
     ConsentError::with(Code::ManifestStale, message, details)
 }
 
-/// A stored manifest as JSON.
 pub(super) fn value(manifest: Option<&str>) -> Option<Value> {
     serde_json::from_str(manifest?).ok()
 }

@@ -1,4 +1,4 @@
-//! A person says what they allow an agent, says it anew, or takes it back. Each time a device signs it.
+//! Relations: what a person allows an agent, changed or revoked by an entry that the person's device signs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 
-use super::error::{ConsentError, Details};
+use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
 use super::signing::Ed25519;
 use crate::Engine;
@@ -24,43 +24,37 @@ use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
 
-/// How many relations or entries are read at once.
 const PAGE: usize = 500;
 
-/// What a person wants to allow an agent they do not deal with yet.
+/// First consent of a person to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRelation {
-    /// Which agent.
     pub agent: AgentId,
-    /// What they allow.
     pub consent: NewConsent,
 }
 
-/// What a person allows: exactly this.
+/// Consent that replaces what the person allowed before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewConsent {
-    /// The scopes, and for how long.
     pub wishes: Vec<ScopeRequest>,
-    /// The hash of the manifest they saw, if they say so apart from what they signed.
+    /// Hash of the manifest that the person saw, if given apart from the signed entry.
     pub seen: Option<Digest>,
-    /// The entry their device signed.
     pub signed: Option<LedgerEntry>,
 }
 
-/// A part of a relation's ledger, and the keys it is verified with.
+/// Part of a relation's ledger, with the device keys that verify it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ledger {
-    /// The entries.
+pub struct LedgerSlice {
     pub entries: Vec<LedgerEntry>,
-    /// The person's devices, those taken away too.
+    /// Includes revoked devices.
     pub devices: Vec<Device>,
 }
 
 impl Engine {
-    /// A person begins to deal with an agent.
+    /// Creates a relation between a person and an agent.
     ///
     /// # Errors
-    /// Without a signature [`Code::ConsentUnsigned`], with the entry to sign. Else whatever is wrong.
+    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn establish_relation(&self, by: &Caller, new: NewRelation) -> Result<Relation, ConsentError> {
         let (person, device) = self.on_device(by).await?;
         let _turn = self.agent_locks().enter(&new.agent).await;
@@ -68,11 +62,11 @@ impl Engine {
             let account = self.account(&new.agent).await?;
             if let Some(known) = self.store().relation_between(&person, &new.agent).await? {
                 let message = format!("{person} deals with agent {} already: change relation {}", new.agent, known.id);
-                return Err(ConsentError::with(Code::RelationExists, message, Details::Relation(known.id)));
+                return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(known.id)));
             }
             self.has_room(&person).await?;
             let asked = self.asked(&account, &new.consent).await?;
-            // The name is the server's to give; it comes back with what was signed.
+            // The server chose the id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
                 _ => RelationId::parse(&random_name(self.entropy(), "rel_"))?,
@@ -95,16 +89,16 @@ impl Engine {
                 person: person.clone(),
                 scopes: scopes(&relation),
             };
-            changes.extend(self.told(&relation, happening));
+            changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentGiven, by, &relation, &device));
-            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 Err(StoreError::Conflict(Conflict::Exists)) => {
-                    // Either somebody was faster, or the name is taken: neither can be signed again.
+                    // Another request was first, or the id is taken; this entry cannot be used.
                     let known = self.store().relation_between(&person, &new.agent).await?;
                     let id = known.map_or(relation.id, |known| known.id);
                     let message = format!("relation {id} exists already; ask again without a signature");
-                    return Err(ConsentError::with(Code::RelationExists, message, Details::Relation(id)));
+                    return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(id)));
                 }
                 other => other?,
             }
@@ -113,10 +107,7 @@ impl Engine {
         }
     }
 
-    /// A person allows something else than before: exactly this. It answers what waited for a new yes.
-    ///
-    /// # Errors
-    /// As [`Engine::establish_relation`]; or no such relation of theirs goes on.
+    /// Replaces what a person allows. Answers a pending request to consent again.
     pub async fn change_relation(
         &self,
         by: &Caller,
@@ -149,9 +140,9 @@ impl Engine {
                 },
                 ConsentChange::AppendLedger(entry),
             ];
-            changes.extend(self.told(&relation, happening));
+            changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentChanged, by, &relation, &device));
-            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
@@ -160,10 +151,10 @@ impl Engine {
         }
     }
 
-    /// A person takes everything back, for good.
+    /// Revokes a relation for good.
     ///
     /// # Errors
-    /// Without a signature [`Code::ConsentUnsigned`], with the entry to sign; or no such relation of theirs goes on.
+    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn revoke_relation(
         &self,
         by: &Caller,
@@ -187,9 +178,9 @@ impl Engine {
                 },
                 ConsentChange::AppendLedger(entry),
             ];
-            changes.extend(self.told(&relation, happening));
+            changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentRevoked, by, &relation, &device));
-            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
@@ -198,10 +189,7 @@ impl Engine {
         }
     }
 
-    /// A relation, for the person or the agent in it.
-    ///
-    /// # Errors
-    /// The caller is in no such relation.
+    /// A relation, visible to its person, its agent and the operator.
     pub async fn relation(&self, by: &Caller, id: &RelationId) -> Result<Relation, ConsentError> {
         let relation = self.store().relation(id).await?.filter(|relation| match &by.principal {
             Principal::Person(person) => relation.person == *person,
@@ -212,10 +200,7 @@ impl Engine {
         relation.ok_or_else(|| unknown(id))
     }
 
-    /// A person's relations by id, ended ones too, those behind `after`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Relations of a person by id, including ended ones, after `after`.
     pub async fn relations(
         &self,
         person: &PersonName,
@@ -225,20 +210,20 @@ impl Engine {
         Ok(self.store().relations_of(person, after, limit.min(PAGE)).await?)
     }
 
-    /// A relation's ledger after `after`, for the person or the agent in it, to verify it themselves.
-    ///
-    /// # Errors
-    /// The caller is in no such relation.
-    pub async fn ledger(&self, by: &Caller, id: &RelationId, after: u64, limit: usize) -> Result<Ledger, ConsentError> {
+    /// Ledger entries after `after`, for the person or the agent to verify.
+    pub async fn ledger(
+        &self,
+        by: &Caller,
+        id: &RelationId,
+        after: u64,
+        limit: usize,
+    ) -> Result<LedgerSlice, ConsentError> {
         let relation = self.relation(by, id).await?;
         let entries = self.store().ledger(id, after, limit.min(PAGE)).await?;
-        Ok(Ledger { entries, devices: self.store().devices(&relation.person).await? })
+        Ok(LedgerSlice { entries, devices: self.store().devices(&relation.person).await? })
     }
 
-    /// Proves a relation's ledger, and that it says what the relation says.
-    ///
-    /// # Errors
-    /// It does not hold, or there is no such relation.
+    /// Verifies a relation's ledger, and that the relation allows no more than the ledger does.
     pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
         let relation = self.store().relation(id).await?.ok_or_else(|| unknown(id))?;
         let devices = self.store().devices(&relation.person).await?;
@@ -264,10 +249,7 @@ impl Engine {
         Ok(standing)
     }
 
-    /// What was allowed for once is used up. Says whether it was there to be used.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Uses up a one-time consent; returns false if there was none.
     pub async fn use_consent(&self, id: &RelationId, scope: &ScopeId) -> Result<bool, EngineError> {
         let Some(relation) = self.store().relation(id).await? else { return Ok(false) };
         let once = relation.effective(self.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
@@ -304,8 +286,8 @@ impl Engine {
         relation.filter(|relation| relation.person == *person && relation.is_active()).ok_or_else(|| unknown(id))
     }
 
-    /// Holds what a person wants to allow against the manifest as it is now.
-    async fn asked(&self, account: &Account, consent: &NewConsent) -> Result<Asked, ConsentError> {
+    /// Checks requested scopes against the current manifest.
+    async fn asked(&self, account: &Account, consent: &NewConsent) -> Result<CheckedConsent, ConsentError> {
         let seen = consent.seen.or_else(|| consent.signed.as_ref().and_then(|entry| entry.manifest_hash));
         let unseen = seen.is_none() && consent.signed.is_some() && account.manifest_hash.is_some();
         if unseen || seen.is_some_and(|hash| account.manifest_hash != Some(hash)) {
@@ -313,7 +295,7 @@ impl Engine {
         }
         let current = self.store().manifest(&account.id, account.manifest_version).await?;
         let text = current.and_then(|version| version.manifest);
-        // Its rules may have changed since it was published; it is read as it is.
+        // The rules may have changed since it was published.
         let manifest = self.read_manifest(text.as_deref().map(str::as_bytes)).await?;
         let manifest = manifest.map(|checked| checked.manifest);
         let levels: BTreeMap<ScopeId, Sensitivity> =
@@ -323,14 +305,14 @@ impl Engine {
         let strange: Vec<_> = wishes.keys().filter(|scope| !levels.contains_key(*scope)).cloned().collect();
         if !strange.is_empty() {
             let message = format!("agent {} does not ask for {}", account.id, list(&strange));
-            return Err(ConsentError::with(Code::ScopeUnknown, message, Details::Scopes(strange)));
+            return Err(ConsentError::with(Code::ScopeUnknown, message, ConsentErrorDetails::Scopes(strange)));
         }
         let required: BTreeSet<_> =
             manifest.iter().flat_map(|it| &it.tools).filter(|tool| tool.required).map(|tool| &tool.scope).collect();
         let missing: Vec<_> = required.into_iter().filter(|scope| !wishes.contains_key(*scope)).cloned().collect();
         if !missing.is_empty() {
             let message = format!("agent {} does not work without {}", account.id, list(&missing));
-            return Err(ConsentError::with(Code::ScopeRequired, message, Details::Scopes(missing)));
+            return Err(ConsentError::with(Code::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
         }
         let now = self.now();
         let over: Vec<_> = wishes
@@ -340,21 +322,26 @@ impl Engine {
             .collect();
         if !over.is_empty() {
             let message = format!("the time until which {} would be allowed has passed", list(&over));
-            return Err(ConsentError::with(Code::BadRequest, message, Details::Scopes(over)));
+            return Err(ConsentError::with(Code::BadRequest, message, ConsentErrorDetails::Scopes(over)));
         }
         let wishes = wishes.into_iter().map(|(scope, term)| ScopeRequest { scope, term }).collect();
         let manifest = ManifestRef { version: account.manifest_version, hash: account.manifest_hash };
-        Ok(Asked { wishes, manifest, levels })
+        Ok(CheckedConsent { wishes, manifest, levels })
     }
 
-    fn accepted(&self, before: &Relation, entry: &LedgerEntry, asked: &Asked) -> Result<Relation, ConsentError> {
+    fn accepted(
+        &self,
+        before: &Relation,
+        entry: &LedgerEntry,
+        asked: &CheckedConsent,
+    ) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
         let name = || GrantId::parse(&random_name(self.entropy(), "con_")).expect("a random name is a grant id");
         before.accept(entry, level, name).map_err(impossible)
     }
 
-    /// Tells the person's devices and the agent.
-    fn told(&self, relation: &Relation, happening: Notification) -> [ConsentChange; 2] {
+    /// Changes that notify the person's devices and the agent.
+    fn notifications(&self, relation: &Relation, happening: Notification) -> [ConsentChange; 2] {
         let (person, agent) = (Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone()));
         [(person, happening.clone()), (agent, happening)].map(|(recipient, happening)| ConsentChange::PutMail {
             recipient,
@@ -372,13 +359,13 @@ impl Engine {
             scopes: scopes(relation),
             manifest_version: Some(relation.accepted.version),
             manifest_hash: relation.accepted.hash,
-            ..self.happened(happened, by)
+            ..self.event_record(happened, by)
         })
     }
 }
 
-/// What a person wants, as far as the manifest has it.
-struct Asked {
+/// Requested scopes, checked against the manifest.
+struct CheckedConsent {
     wishes: Vec<ScopeRequest>,
     manifest: ManifestRef,
     levels: BTreeMap<ScopeId, Sensitivity>,
@@ -396,7 +383,7 @@ fn unknown(id: &RelationId) -> ConsentError {
     ConsentError::new(Code::RelationNotFound, format!("there is no relation {id} of yours that goes on"))
 }
 
-/// The entry was drafted from this very relation.
+/// Error for a signed entry that does not fit; cannot happen, because the entry was drafted from this relation.
 fn impossible(error: RelationError) -> ConsentError {
     ConsentError::new(Code::Internal, format!("what was signed does not fit: {error}"))
 }

@@ -1,4 +1,4 @@
-//! How much of everything, and what counts as a change that needs a new yes.
+//! Operator settings for people, agents and consent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,28 +6,26 @@ use std::time::Duration;
 use nuncio_core::judge::ChangePolicy;
 use nuncio_core::manifest::Presets;
 
-/// What an operator decides about people, agents and consent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsentRules {
-    /// The scopes everyone knows, and floors of sensitivity.
+    /// Well-known scopes and minimum sensitivities.
     pub presets: Arc<Presets>,
-    /// What counts as a change that needs a new yes.
+    /// Which manifest changes require a new consent.
     pub policy: ChangePolicy,
-    /// How long an invite may be used.
     pub invite_lasts: Duration,
-    /// How many devices a person may have at once.
+    /// Maximum number of devices per person.
     pub devices_per_person: usize,
-    /// How many invites of a person may be open at once.
+    /// Maximum number of open invites per person.
     pub invites_per_person: usize,
-    /// How many agents an owner may have.
+    /// Maximum number of agent accounts per owner.
     pub agents_per_owner: usize,
-    /// How many agents a person may deal with at once.
+    /// Maximum number of active relations per person.
     pub relations_per_person: usize,
-    /// How far a device's clock may be off when it asks to be let in.
+    /// Maximum difference between the clocks of device and server at login.
     pub assertion_window: Duration,
-    /// How long an entry may wait to be signed.
+    /// Time within which a drafted ledger entry must be signed.
     pub signing_window: Duration,
-    /// How long what people and agents were told is kept.
+    /// Retention of notifications.
     pub mail_kept: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What people's devices sign, checked.
+//! Verification of what people's devices sign.
 
 use nuncio_core::Code;
 use nuncio_core::ids::{DeviceId, PersonName};
@@ -9,11 +9,11 @@ use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
-use super::error::{ConsentError, Details};
+use super::error::{ConsentError, ConsentErrorDetails};
 use crate::Engine;
 use crate::access::{Caller, Credential};
 
-/// Checks Ed25519 signatures.
+/// Verifies Ed25519 signatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ed25519;
 
@@ -24,7 +24,7 @@ impl CheckSignature for Ed25519 {
 }
 
 impl Engine {
-    /// The person who asks, and the device they ask on, which is theirs now.
+    /// The calling person and the valid device they use.
     pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), Credential::Device(id)) = (&by.principal, &by.credential) else {
             let message = "a person must ask, on a device of theirs: send the access token of a device";
@@ -35,8 +35,7 @@ impl Engine {
         Ok((person.clone(), device))
     }
 
-    /// Holds what a device signed against what was asked. `expected` says what the entry must be, given
-    /// the moment it was made.
+    /// Checks a signed ledger entry. `expected` returns the entry that must have been signed, given its time.
     pub(super) fn signed(
         &self,
         signed: Option<&LedgerEntry>,
@@ -49,7 +48,7 @@ impl Engine {
             let message = format!(
                 "{why}: check the entry in params.entry, sign it with this device and repeat the request with it"
             );
-            Err(ConsentError::with(Code::ConsentUnsigned, message, Details::Sign(Box::new(expected(now)))))
+            Err(ConsentError::with(Code::ConsentUnsigned, message, ConsentErrorDetails::Sign(Box::new(expected(now)))))
         };
         let Some((signed, signature)) = signed.and_then(|entry| Some((entry, entry.signature?))) else {
             return to_sign("what is allowed must be signed");

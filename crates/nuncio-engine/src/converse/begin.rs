@@ -1,5 +1,4 @@
-//! How a turn begins: the request is checked against what the session waits for, and everything it
-//! brings is on disk before anyone thinks.
+//! Start of a turn: the request is checked against what the session waits for, and stored before the brain runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,37 +15,32 @@ use tracing::Instrument as _;
 
 use super::images;
 use super::live::LiveTurn;
-use super::recent::{Conversation, History};
+use super::recent::{CachedConversation, CachedHistory};
 use super::sessions::{Idempotency, remember};
 use super::settings::SettingsPatch;
-use super::turn::{Permission, RunningTurn, Told};
+use super::turn::{PermissionAnswer, ReplyWhen, RunningTurn};
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
 
-/// A client's request for a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnRequest {
-    /// What it brings.
     pub input: TurnInput,
-    /// How the client wants to receive it.
     pub mode: StreamMode,
-    /// What changes from now on.
     pub settings: SettingsPatch,
-    /// The protocol it came by.
     pub protocol: Protocol,
 }
 
-/// What the history says of a call nobody answered.
+/// History entry of a tool call that the client never answered.
 const ABANDONED: &str = "Tool call not run: the conversation went on without it";
 
 impl Engine {
-    /// Begins a turn, or finds the one that the same request began before. The turn goes on whether
-    /// or not anyone reads it.
+    /// Begins a turn, or returns the one that the same request began before. The turn runs whether or not anyone reads
+    /// it.
     ///
     /// # Errors
-    /// The request does not fit the session; nothing has changed.
+    /// The request does not fit the session. The store is unchanged.
     pub async fn begin_turn(
         &self,
         caller: &Caller,
@@ -54,21 +48,21 @@ impl Engine {
         request: TurnRequest,
         idempotency: Option<Idempotency>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        self.start_turn(caller, session, request, idempotency, Told::WhenBegun).await
+        self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenBegun).await
     }
 
-    /// The same, for one who wants nothing of it before it is over.
+    /// Like [`Engine::begin_turn`], but returns when the turn is over.
     ///
     /// # Errors
-    /// The request does not fit the session; nothing has changed.
-    pub async fn whole_turn(
+    /// The request does not fit the session. The store is unchanged.
+    pub async fn run_turn(
         &self,
         caller: &Caller,
         session: &str,
         request: TurnRequest,
         idempotency: Option<Idempotency>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        let turn = self.start_turn(caller, session, request, idempotency, Told::WhenOver).await?;
+        let turn = self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenOver).await?;
         turn.finished().await;
         Ok(turn)
     }
@@ -79,12 +73,12 @@ impl Engine {
         session: &str,
         request: TurnRequest,
         idempotency: Option<Idempotency>,
-        told: Told,
+        told: ReplyWhen,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         if self.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
-        let settled = self.live().settle(session).await;
+        let session_lock = self.live().lock_session(session).await;
         let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
@@ -143,46 +137,40 @@ impl Engine {
         };
         let span =
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
-        // In a task of its own from here on: what is on disk goes on even if whoever asked hangs up
-        // before they are answered.
+        // Runs in its own task, so that a stored turn continues even if the requester disconnects
+        // before the answer.
         let (answer, begun) = oneshot::channel();
-        self.tasks().spawn(running.begin(changes, settled, answer, told).instrument(span));
+        self.tasks().spawn(running.begin(changes, session_lock, answer, told).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }
 
-    /// The caller's session, and its history if that is at hand.
-    async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, Option<History>), EngineError> {
+    /// The caller's session, and its history if cached.
+    async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, Option<CachedHistory>), EngineError> {
         let kept = SessionId::parse(id).ok().and_then(|id| self.recent().take(&id, &caller.principal));
         match kept {
-            Some(Conversation { session, history }) => Ok((session, Some(history))),
+            Some(CachedConversation { session, history }) => Ok((session, Some(history))),
             None => Ok((self.session(caller, id).await?, None)),
         }
     }
 
-    /// A turn of the session's, going on or over: the one of that number, or the last.
-    ///
-    /// # Errors
-    /// There is no such turn.
+    /// The turn with that number, running or over; by default the last one.
     pub async fn turn(
         &self,
         caller: &Caller,
         session: &str,
         number: Option<u64>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        let _settled = self.live().settle(session).await;
+        let _session_lock = self.live().lock_session(session).await;
         let session = self.session(caller, session).await?;
         self.turn_of(&session, number).await
     }
 
-    /// Stops the turn that is running, and returns it when it is over.
-    ///
-    /// # Errors
-    /// There is no such session, or no turn is running.
+    /// Cancels the running turn and returns it when it is over.
     pub async fn cancel_turn(&self, caller: &Caller, session: &str) -> Result<Arc<LiveTurn>, EngineError> {
         let session = self.session(caller, session).await?;
         let live = {
-            let _settled = self.live().settle(session.id.as_str()).await;
+            let _session_lock = self.live().lock_session(session.id.as_str()).await;
             self.live().find(&session.id)
         };
         let Some(turn) = live else {
@@ -213,31 +201,31 @@ impl Engine {
     }
 }
 
-/// What a request puts into the history, and which calls it decides on.
-struct Opening {
+/// Messages that a request adds to the history, and the calls it decides.
+struct TurnOpening {
     messages: Vec<Message>,
-    permissions: Vec<Permission>,
+    permissions: Vec<PermissionAnswer>,
 }
 
-fn open(session: &Session, input: TurnInput) -> Result<Opening, EngineError> {
+fn open(session: &Session, input: TurnInput) -> Result<TurnOpening, EngineError> {
     match input {
         TurnInput::User(message) => {
             let abandoned =
                 session.pending.iter().map(|pending| Message::tool(pending.call.id.clone(), Content::from(ABANDONED)));
-            Ok(Opening { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
+            Ok(TurnOpening { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
         }
         TurnInput::Answers(answers) => answer(&session.pending, answers),
     }
 }
 
-/// Matches answers with the calls that wait: each exactly once, each of its kind, all at once.
-fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<Opening, EngineError> {
+/// Matches answers with pending calls: each call exactly once, with the expected kind, all in one request.
+fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<TurnOpening, EngineError> {
     let wrong = |message: String| Err(EngineError::new(Code::BadAnswer, message));
     let mut waiting: BTreeMap<&str, &PendingCall> = pending.iter().map(|call| (call.call.id.as_str(), call)).collect();
     if waiting.is_empty() {
         return wrong("no tool call is waiting for an answer; send a user message".to_owned());
     }
-    let mut opening = Opening { messages: Vec::new(), permissions: Vec::new() };
+    let mut opening = TurnOpening { messages: Vec::new(), permissions: Vec::new() };
     for answer in answers {
         let Some(call) = waiting.remove(answer.call().as_str()) else {
             return wrong(format!("no tool call {} is waiting for an answer", answer.call()));
@@ -247,7 +235,7 @@ fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<Opening, 
                 opening.messages.push(Message::Tool { tool_call_id: call, content, extra });
             }
             (AwaitedAnswer::Permission, CallAnswer::Permission { granted, reason, .. }) => {
-                opening.permissions.push(Permission { call: call.clone(), granted, reason });
+                opening.permissions.push(PermissionAnswer { call: call.clone(), granted, reason });
             }
             (AwaitedAnswer::Result, CallAnswer::Permission { call, .. }) => {
                 return wrong(format!(

@@ -1,9 +1,8 @@
-//! The history, whole or compacted.
+//! The history of a session, full or compacted.
 //!
-//! The rule of compaction: system messages stay; then the oldest exchanges (a user message and all
-//! that follows it until the next) are left out, whole, until the rest takes no more than three
-//! quarters of the brain's window. The newest exchange always stays. Where the brain can write a
-//! summary of what is left out, that summary stands in its place, and is carried on.
+//! Compaction keeps system messages and drops the oldest exchanges (a user message and everything until the next one)
+//! until the rest takes at most three quarters of the brain's window. The newest exchange always stays. If the brain
+//! can summarise what is dropped, the summary takes its place.
 
 use std::io;
 
@@ -13,43 +12,40 @@ use serde::Serialize;
 
 use crate::ports::store::StoredMessage;
 
-/// Which history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryKind {
-    /// What the brain sees.
     Compacted,
-    /// Everything, exactly.
     Full,
 }
 
-/// A history cut to fit a brain.
+/// A history reduced to a brain's window.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Compacted {
+pub(crate) struct CompactedHistory {
     system: Vec<Message>,
     newest: Vec<Message>,
-    /// What had to be left out this time, and up to which number; nothing when all fits.
+    /// Dropped messages and the number of the first kept one; `None` when everything fits.
     pub(crate) left_out: Option<(u64, Vec<Message>)>,
 }
 
-impl Compacted {
-    /// What the brain sees: system messages, the summary, the newest exchanges.
+impl CompactedHistory {
+    /// History for the brain: system messages, summary, newest exchanges.
     pub(crate) fn with(self, summary: Option<&HistorySummary>) -> Vec<Message> {
         let mut history = self.system;
-        history.extend(summary.map(told));
+        history.extend(summary.map(summary_message));
         history.extend(self.newest);
         history
     }
 }
 
-/// Cuts a history to a brain's window. A summary stands for what came before it.
+/// Reduces a history to a brain's window; `summary` replaces the messages before it.
 pub(crate) fn compact(
     messages: &[StoredMessage],
     summary: Option<&HistorySummary>,
     window: Option<usize>,
-) -> Compacted {
+) -> CompactedHistory {
     let Some(window) = window else {
         let newest = messages.iter().map(|stored| stored.message.clone()).collect();
-        return Compacted { system: Vec::new(), newest, left_out: None };
+        return CompactedHistory { system: Vec::new(), newest, left_out: None };
     };
     let (system, mut rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|stored| matches!(stored.message, Message::System { .. }));
@@ -63,7 +59,7 @@ pub(crate) fn compact(
 
     let mut first_kept = 0;
     if total > window {
-        // Some room is made at once, so that it does not have to be made again in every turn.
+        // Drops more than necessary, so that not every turn compacts again.
         while total > window / 4 * 3 {
             let is_user = |index: &usize| matches!(rest[*index].message, Message::User { .. });
             // The next exchange begins at the next user message; without one, this is the newest.
@@ -76,16 +72,15 @@ pub(crate) fn compact(
     let until = newest.first().map_or(summarised, |stored| stored.number);
     let plain = |messages: &[&StoredMessage]| messages.iter().map(|stored| stored.message.clone()).collect();
     let left_out = (!rest.is_empty()).then(|| (until, plain(&rest)));
-    Compacted { system, newest: plain(&newest), left_out }
+    CompactedHistory { system, newest: plain(&newest), left_out }
 }
 
-/// The summary as the brain sees it.
-pub(crate) fn told(summary: &HistorySummary) -> Message {
+pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
     let content = format!("Summary of the conversation so far:\n{}", summary.text);
     Message::System { content, extra: Extra::new() }
 }
 
-/// How many bytes something takes, as JSON.
+/// Size of a value as JSON, in bytes.
 pub(super) fn json_size(value: &impl Serialize) -> usize {
     struct Count(usize);
 
@@ -123,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays_whole() {
+    fn history_within_window_is_unchanged() {
         for window in [None, Some(100_000)] {
             let compacted = compact(&talk(3), None, window);
             assert_eq!(compacted.left_out, None);
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_exchanges_go_first_and_the_newest_always_stays() {
+    fn compaction_drops_oldest_exchanges_and_keeps_the_newest() {
         let mut compacted = compact(&talk(10), None, Some(600));
         let (until, left_out) = compacted.left_out.take().unwrap();
         let seen = texts(&compacted.with(None));
@@ -145,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_stands_for_what_came_before_it() {
+    fn summary_replaces_the_messages_before_it() {
         let summary = HistorySummary { until: 5, text: "two questions were answered".into() };
         let compacted = compact(&talk(4), Some(&summary), Some(100_000));
         let seen = texts(&compacted.with(Some(&summary)));

@@ -1,4 +1,4 @@
-//! Pictures in messages: by declared capability, of a known type, of a bounded size.
+//! Images in messages: allowed by capability, media type and size.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,12 @@ use url::Url;
 
 use crate::error::EngineError;
 
-/// How large a picture inside a message may be.
+/// Maximum decoded size of an inline image.
 const MAX_BYTES: usize = 5 * 1024 * 1024;
-/// How long the address of a picture elsewhere may be.
+/// Maximum length of an image URL.
 const MAX_URL: usize = 8 * 1024;
 
-/// The types taken, each with how its files begin.
+/// Accepted media types, each with its possible leading bytes.
 const TYPES: [(&str, &[&[u8]]); 4] = [
     ("image/png", &[b"\x89PNG\r\n\x1a\n"]),
     ("image/jpeg", &[b"\xff\xd8\xff"]),
@@ -22,7 +22,7 @@ const TYPES: [(&str, &[&[u8]]); 4] = [
     ("image/webp", &[b"RIFF"]),
 ];
 
-/// Checks every picture of some messages against what the agent accepts.
+/// Checks every image in the messages against the agent's capabilities.
 pub(crate) fn check<'a>(agent: &Agent, messages: impl IntoIterator<Item = &'a Message>) -> Result<(), EngineError> {
     for message in messages {
         let content = match message {
@@ -61,7 +61,7 @@ fn check_address(agent: &Agent, address: &str) -> Result<(), EngineError> {
     }
 }
 
-/// Checks what follows `data:`.
+/// Checks a `data:` URI without its scheme.
 fn check_data(rest: &str) -> Result<(), String> {
     let (head, data) = rest.split_once(',').ok_or("a data: URI has a comma before its data")?;
     let kind = head.strip_suffix(";base64").ok_or("a data: URI must be base64: data:image/png;base64,…")?;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_what_it_says_it_is() {
+    fn data_uri_must_match_its_media_type_encoding_and_size() {
         let png = STANDARD.encode(b"\x89PNG\r\n\x1a\nrest");
         assert_eq!(check_data(&format!("image/png;base64,{png}")), Ok(()));
         assert_eq!(check_data(&format!("IMAGE/PNG;charset=x;base64,{png}")), Ok(()));

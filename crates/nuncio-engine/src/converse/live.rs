@@ -1,4 +1,4 @@
-//! A turn that is going on: its event log, and those who listen.
+//! A running turn: its event log and readers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,14 +8,11 @@ use nuncio_core::turn::StreamMode;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A turn that is going on, or has just ended. Shared by the one who writes it and all who read it.
+/// A running or finished turn, shared by its writer and its readers.
 #[derive(Debug)]
 pub struct LiveTurn {
-    /// Its conversation.
     pub session: SessionId,
-    /// Its number there.
     pub number: u64,
-    /// How its client asked to receive it.
     pub mode: StreamMode,
     shared: Mutex<Shared>,
     written: Notify,
@@ -26,23 +23,22 @@ pub struct LiveTurn {
 #[derive(Debug)]
 struct Shared {
     log: EventLog,
-    /// Whether a reader has seen all there is and sleeps.
+    /// Whether a reader has seen everything and waits.
     awaited: bool,
 }
 
 impl LiveTurn {
-    /// A turn that has just begun.
     #[must_use]
     pub fn new(session: SessionId, number: u64, mode: StreamMode) -> Self {
         Self::with_log(session, number, mode, EventLog::started())
     }
 
-    /// The same, cancelled also when `closed` is.
+    /// Cancels the turn when `closed` is cancelled.
     pub(crate) fn until(self, closed: &CancellationToken) -> Self {
         Self { cancel: closed.child_token(), ..self }
     }
 
-    /// A turn that is over, as it was kept.
+    /// A finished turn with its stored log.
     #[must_use]
     pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {
         let (written, ended) = (Notify::new(), Notify::new());
@@ -50,19 +46,17 @@ impl LiveTurn {
         Self { session, number, mode, shared, written, ended, cancel: CancellationToken::new() }
     }
 
-    /// Writes to the log and wakes the readers.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
         let outcome = self.write_quietly(write);
         self.wake();
         outcome
     }
 
-    /// Writes to the log. The readers sleep on until [`Self::wake`].
+    /// Writes to the log without waking readers; call [`Self::wake`] later.
     pub(crate) fn write_quietly<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
         write(&mut self.lock().log)
     }
 
-    /// Wakes the readers, if any sleeps.
     pub(crate) fn wake(&self) {
         let (awaited, over) = {
             let mut shared = self.lock();
@@ -76,12 +70,11 @@ impl LiveTurn {
         }
     }
 
-    /// Reads the log.
     pub fn read<T>(&self, read: impl FnOnce(&EventLog) -> T) -> T {
         read(&self.lock().log)
     }
 
-    /// Ends when there is an event of that number, or when the turn is over.
+    /// Waits until event `number` exists or the turn is over.
     pub async fn wait_for(&self, number: usize) {
         loop {
             let written = self.written.notified();
@@ -99,7 +92,7 @@ impl LiveTurn {
         }
     }
 
-    /// Ends when the turn is over. Wakes nobody for what is said until then.
+    /// Waits until the turn is over, without being woken by its events.
     pub async fn finished(&self) {
         let ended = self.ended.notified();
         tokio::pin!(ended);
@@ -109,7 +102,6 @@ impl LiveTurn {
         }
     }
 
-    /// Asks the turn to stop.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }

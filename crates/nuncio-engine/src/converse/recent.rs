@@ -1,8 +1,7 @@
-//! The conversations that last had a turn, or were just begun, kept so that their next turn need not read them.
+//! Cache of recently used conversations, so that their next turn need not read the store.
 //!
-//! They cannot lie: nothing but a turn changes a session or its history, and a turn begins only if
-//! the store counts as many turns as whoever begins it. What is kept here is what the store has, or
-//! the store refuses what follows from it.
+//! The cache cannot be stale: only a turn changes a session, and the store refuses a turn unless its turn count
+//! matches.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,37 +13,37 @@ use nuncio_core::session::Session;
 use super::history::json_size;
 use crate::ports::store::StoredMessage;
 
-/// About how many bytes are kept of all that had a turn.
+/// Approximate cache size for conversations with turns, in bytes.
 const ALL: usize = 32 << 20;
-/// About how many of those that had none: the first follows at once, or nobody knows when.
+/// Approximate cache size for conversations without a turn, in bytes: the first turn comes soon or never.
 const NEW: usize = 1 << 20;
-/// About how many of one: a longer one costs its brain so much that reading it does not matter.
+/// Approximate maximum size of one cached conversation; for a longer one reading the store costs little in comparison.
 const ONE: usize = 1 << 20;
-/// What a session or a message takes beside its text.
+/// Assumed overhead per session or message, in bytes.
 const ROOM: usize = 512;
 
-/// A session between two turns, with everything said in it.
+/// A session between two turns, with its messages.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(super) struct CachedConversation {
     pub(super) session: Session,
-    pub(super) history: History,
+    pub(super) history: CachedHistory,
 }
 
-impl Conversation {
+impl CachedConversation {
     fn bytes(&self) -> usize {
         let Session { settings, pending, summary, .. } = &self.session;
         ROOM + json_size(settings) + json_size(pending) + json_size(summary) + self.history.bytes
     }
 }
 
-/// Every message of a session in order, and about how many bytes that is.
+/// All messages of a session in order, with their approximate size.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct CachedHistory {
     messages: Vec<StoredMessage>,
     bytes: usize,
 }
 
-impl History {
+impl CachedHistory {
     pub(super) fn push(&mut self, stored: StoredMessage) {
         self.bytes += ROOM + json_size(&stored.message);
         self.messages.push(stored);
@@ -59,85 +58,84 @@ impl History {
     }
 }
 
-impl From<Vec<StoredMessage>> for History {
+impl From<Vec<StoredMessage>> for CachedHistory {
     fn from(messages: Vec<StoredMessage>) -> Self {
         let bytes = messages.iter().map(|stored| ROOM + json_size(&stored.message)).sum();
         Self { messages, bytes }
     }
 }
 
-/// The conversations kept, the longest idle to be dropped first.
+/// Cached conversations; the longest unused is dropped first.
 #[derive(Debug)]
-pub(crate) struct Recent {
-    spoken: Shelf,
-    new: Shelf,
+pub(crate) struct RecentConversations {
+    spoken: ConversationCache,
+    new: ConversationCache,
 }
 
-/// Where conversations are kept, up to so many bytes.
+/// Conversations up to a total size.
 #[derive(Debug)]
-struct Shelf {
+struct ConversationCache {
     room: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<CacheEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    by_session: HashMap<SessionId, Entry>,
-    /// By when they were put here.
+struct CacheEntries {
+    by_session: HashMap<SessionId, CacheEntry>,
+    /// Insertion order, oldest first.
     order: BTreeMap<u64, SessionId>,
     next: u64,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     place: u64,
     bytes: usize,
-    conversation: Conversation,
+    conversation: CachedConversation,
 }
 
-impl Default for Recent {
+impl Default for RecentConversations {
     fn default() -> Self {
-        Self { spoken: Shelf::of(ALL), new: Shelf::of(NEW) }
+        Self { spoken: ConversationCache::of(ALL), new: ConversationCache::of(NEW) }
     }
 }
 
-impl Recent {
-    /// Takes out that conversation of that owner's. It comes back when its turn is over.
-    pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<Conversation> {
+impl RecentConversations {
+    /// Removes the conversation from the cache, if `owner` owns it. It returns when its turn is over.
+    pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
         self.spoken.take(session, owner).or_else(|| self.new.take(session, owner))
     }
 
-    /// Keeps a conversation that is on disk like this, between two turns or before the first.
-    pub(super) fn put(&self, conversation: Conversation) {
+    /// Caches a conversation that is stored in exactly this state.
+    pub(super) fn put(&self, conversation: CachedConversation) {
         let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
         shelf.put(conversation);
     }
 
-    /// Forgets a conversation.
     pub(super) fn forget(&self, session: &SessionId) {
         self.spoken.forget(session);
         self.new.forget(session);
     }
 }
 
-impl Shelf {
+impl ConversationCache {
     fn of(room: usize) -> Self {
         Self { room, kept: Mutex::default() }
     }
 
-    fn take(&self, session: &SessionId, owner: &Principal) -> Option<Conversation> {
+    fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
         let mut kept = self.lock();
         kept.by_session.get(session).filter(|entry| entry.conversation.session.owner == *owner)?;
         kept.remove(session)
     }
 
-    fn put(&self, conversation: Conversation) {
+    fn put(&self, conversation: CachedConversation) {
         let bytes = conversation.bytes();
         if bytes > ONE {
             return;
         }
-        // Given back to the system when nobody waits for the lock.
+        // Freed after the lock is released.
         let mut dropped = Vec::new();
         let mut kept = self.lock();
         dropped.extend(kept.remove(&conversation.session.id));
@@ -153,28 +151,28 @@ impl Shelf {
         drop(forgotten);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn insert(&mut self, conversation: Conversation, bytes: usize) {
+impl CacheEntries {
+    fn insert(&mut self, conversation: CachedConversation, bytes: usize) {
         let (id, place) = (conversation.session.id.clone(), self.next);
         self.next += 1;
         self.bytes += bytes;
         self.order.insert(place, id.clone());
-        self.by_session.insert(id, Entry { place, bytes, conversation });
+        self.by_session.insert(id, CacheEntry { place, bytes, conversation });
     }
 
-    fn remove(&mut self, session: &SessionId) -> Option<Conversation> {
+    fn remove(&mut self, session: &SessionId) -> Option<CachedConversation> {
         let entry = self.by_session.remove(session)?;
         self.order.remove(&entry.place);
         self.bytes -= entry.bytes;
         Some(entry.conversation)
     }
 
-    fn remove_oldest(&mut self) -> Option<Conversation> {
+    fn remove_oldest(&mut self) -> Option<CachedConversation> {
         let (_, oldest) = self.order.first_key_value()?;
         let oldest = oldest.clone();
         self.remove(&oldest)
@@ -193,7 +191,7 @@ mod tests {
         SessionId::parse(name).unwrap()
     }
 
-    fn conversation(name: &str, text: &str) -> Conversation {
+    fn conversation(name: &str, text: &str) -> CachedConversation {
         let session = Session {
             id: id(name),
             owner: Principal::Local,
@@ -206,14 +204,14 @@ mod tests {
             summary: None,
             created_at: Timestamp::from_millis(0),
         };
-        let mut history = History::default();
+        let mut history = CachedHistory::default();
         history.push(StoredMessage { number: 0, turn: 1, message: Message::user(text) });
-        Conversation { session, history }
+        CachedConversation { session, history }
     }
 
     #[test]
-    fn it_is_taken_once_and_by_its_owner_alone() {
-        let recent = Recent::default();
+    fn cached_conversation_is_taken_once_by_its_owner_only() {
+        let recent = RecentConversations::default();
         recent.put(conversation("s", "hello"));
         assert!(recent.take(&id("s"), &Principal::Anonymous).is_none());
         assert!(recent.take(&id("s"), &Principal::Local).is_some());
@@ -222,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_one_leaves_nothing() {
-        let recent = Recent::default();
+    fn forgotten_conversation_leaves_cache_empty() {
+        let recent = RecentConversations::default();
         recent.put(conversation("s", "hello"));
         recent.put(conversation("s", "hello again"));
         recent.forget(&id("s"));
@@ -233,12 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn those_without_a_turn_have_a_room_of_their_own() {
-        let recent = Recent::default();
+    fn new_conversations_do_not_evict_those_with_turns() {
+        let recent = RecentConversations::default();
         recent.put(conversation("old", "hello"));
         for n in 0..NEW / ROOM {
-            let Conversation { session, .. } = conversation(&n.to_string(), "");
-            recent.put(Conversation { session: Session { turns: 0, ..session }, history: History::default() });
+            let CachedConversation { session, .. } = conversation(&n.to_string(), "");
+            recent.put(CachedConversation {
+                session: Session { turns: 0, ..session },
+                history: CachedHistory::default(),
+            });
         }
         assert!((1..=NEW).contains(&recent.new.lock().bytes));
         let last = id(&(NEW / ROOM - 1).to_string());
@@ -252,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_make_room_and_a_huge_one_finds_none() {
-        let recent = Recent::default();
+    fn cache_evicts_oldest_and_skips_oversized_conversations() {
+        let recent = RecentConversations::default();
         let text = "x".repeat(ONE / 2);
         for n in 0..=2 * ALL / ONE {
             recent.put(conversation(&n.to_string(), &text));

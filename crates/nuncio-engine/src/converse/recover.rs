@@ -1,5 +1,4 @@
-//! After a crash: what was going on is closed, and says so. What happened stays in the history; what
-//! may or may not have happened is told as such; nothing is run again.
+//! Recovery after a crash: running turns and calls are closed and marked as interrupted. Nothing is run again.
 
 use std::collections::HashSet;
 
@@ -17,29 +16,23 @@ use serde_json::Value;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Place, StartedCall, StoredMessage};
+use crate::ports::store::{Change, ResultTarget, StartedCall, StoredMessage};
 
 const INTERRUPTED: &str =
     "Tool execution failed: the server stopped while it ran; it may or may not have had an effect";
 const NOT_RUN: &str = "Tool call not run: the server stopped before it began";
 
-/// What was found and closed.
+/// Counts of what was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recovered {
-    /// Turns that were going on.
+pub struct RecoveryReport {
     pub turns: usize,
-    /// Calls that were running.
     pub calls: usize,
-    /// Questions nobody had answered.
     pub approvals: usize,
 }
 
 impl Engine {
-    /// Closes what a process that is gone left open. Called once, before anything is served.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub async fn recover(&self) -> Result<Recovered, EngineError> {
+    /// Closes what the previous process left open. Called once, before anything is served.
+    pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
         let turns = self.store().running_turns().await?;
         let calls = self.store().started_calls().await?;
         for turn in &turns {
@@ -58,14 +51,14 @@ impl Engine {
             self.store().commit(self.close_attempt(execution, warrant)).await?;
         }
         let approvals = self.close_stale_approvals().await?;
-        Ok(Recovered { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
+        Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = AuditOutcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
         let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
-        if let Some(place) = call.place.as_ref().and_then(Place::message) {
+        if let Some(place) = call.place.as_ref().and_then(ResultTarget::message) {
             changes.push(Change::AppendMessage {
                 session: place.session.clone(),
                 turn: place.turn,
@@ -76,7 +69,7 @@ impl Engine {
         changes
     }
 
-    /// The record of an attempt that was interrupted. The execution itself is begun again.
+    /// Audit record of an interrupted attempt. The execution itself runs again.
     fn close_attempt(&self, execution: &Execution, warrant: &CallAuthorization) -> Vec<Change> {
         let order = &execution.order;
         let finish = Change::FinishAttempt { id: execution.id.clone(), started: warrant.started };
@@ -106,7 +99,7 @@ impl Engine {
         vec![Change::Audit(record), finish]
     }
 
-    /// The record of a call that was announced and never began.
+    /// Audit record of a call that was announced and never started.
     fn never_ran(&self, session: &Session, turn: &Turn, call: &ToolCall) -> AuditRecord {
         AuditRecord {
             caller: session.owner.clone(),
@@ -128,8 +121,8 @@ impl Engine {
         }
     }
 
-    /// Ends a turn in the store: the calls it had started, those it had only announced, and itself. Without
-    /// `events`, its event log is made from the history.
+    /// Ends a turn in the store, with its started and announced calls. Without `events`, the event log is rebuilt from
+    /// the history.
     pub(super) async fn close_turn(
         &self,
         turn: &Turn,
@@ -148,7 +141,7 @@ impl Engine {
         }
         messages.sort_by_key(|stored| stored.number);
         for call in unanswered(&messages) {
-            // What the app would have run is not ours to record.
+            // Calls of client tools are not recorded by this server.
             if session.settings.client_tool(call.name.as_str()).is_none() {
                 changes.push(Change::Audit(self.never_ran(&session, turn, &call)));
             }
@@ -176,7 +169,7 @@ impl Engine {
     }
 }
 
-/// How a turn stops that was running when the server did.
+/// Stop of a turn that was running when the server stopped.
 fn interrupted(turn: &Turn) -> Stop {
     let message = "the server stopped while the turn was running; what was done is in the history".to_owned();
     Stop {
@@ -188,9 +181,8 @@ fn interrupted(turn: &Turn) -> Stop {
     }
 }
 
-/// The calls this server issued that have no answer, in order. An id may come again in a later
-/// exchange, so each answer closes the call before it. What a client brought as history is its own
-/// affair.
+/// Tool calls of this server without an answer, in order. A call id may occur again in a later exchange, so each answer
+/// closes the call before it. Messages imported by the client are ignored.
 fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
     let mut open: Vec<&ToolCall> = Vec::new();
     for stored in messages {
@@ -204,13 +196,13 @@ fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
     open.into_iter().cloned().collect()
 }
 
-/// The events of a turn as far as its history tells them.
+/// Rebuilds the event log of a turn from its history.
 fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &Stop) -> EventLog {
     let mut log = EventLog::retold();
     let mut spoken = false;
     for message in messages {
         spoken |= matches!(message, Message::Assistant { .. });
-        // Results that come before the agent first speaks were sent by the app, unless we ran them.
+        // Results before the agent's first message were sent by the app, unless this server ran the call.
         if !spoken && !matches!(message, Message::Tool { tool_call_id, .. } if ran.contains(tool_call_id)) {
             continue;
         }

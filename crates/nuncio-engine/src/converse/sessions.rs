@@ -1,4 +1,4 @@
-//! Sessions: made, read, listed, deleted. To anyone but its owner a session does not exist.
+//! Sessions: creation, reading, listing and deletion. For anyone but its owner a session does not exist.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,40 +11,34 @@ use nuncio_core::time::Timestamp;
 
 use super::history::{HistoryKind, compact};
 use super::images;
-use super::recent::Conversation;
+use super::recent::CachedConversation;
 use super::settings::SettingsPatch;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
-use crate::ports::store::{Change, Conflict, Remembered, SessionCursor, StoreError, StoredMessage};
+use crate::ports::store::{Change, Conflict, IdempotencyRecord, SessionCursor, StoreError, StoredMessage};
 
-/// A conversation to be started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
-    /// With which agent.
     pub agent: String,
-    /// Under which settings.
     pub settings: SettingsPatch,
-    /// What was said before.
+    /// Earlier messages to import.
     pub messages: Vec<Message>,
 }
 
-/// A request that may be sent again without being done again.
+/// Makes a repeated request return the first result instead of running again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The key its sender chose.
+    /// The `Idempotency-Key` that the caller chose.
     pub key: String,
-    /// The digest of its body.
     pub body: Digest,
 }
 
-/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page<T> {
-    /// What is on it.
+pub struct ListPage<T> {
     pub items: Vec<T>,
-    /// Where the next page begins; none on the last.
+    /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
 
@@ -52,10 +46,7 @@ const PAGE: usize = 50;
 const CREATE: &str = "sessions";
 
 impl Engine {
-    /// Starts a conversation. Nothing is thought yet.
-    ///
-    /// # Errors
-    /// The agent is unknown, the settings do not fit it, or the store cannot be written.
+    /// Creates a session. The brain does not run yet.
     pub async fn create_session(
         &self,
         caller: &Caller,
@@ -84,7 +75,7 @@ impl Engine {
         };
         let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
         let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
-        let conversation = Conversation { session: session.clone(), history };
+        let conversation = CachedConversation { session: session.clone(), history };
         let mut changes = vec![Change::CreateSession { session, messages: new.messages }];
         changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE, it, &id, None)));
         match self.store().commit(changes).await {
@@ -101,10 +92,7 @@ impl Engine {
         }
     }
 
-    /// A session of the caller's.
-    ///
-    /// # Errors
-    /// There is none of that id, or it is someone else's.
+    /// The session, if the caller owns it.
     pub async fn session(&self, caller: &Caller, id: &str) -> Result<Session, EngineError> {
         let found = match SessionId::parse(id) {
             Ok(id) => self.store().session(&id).await?,
@@ -118,26 +106,20 @@ impl Engine {
         })
     }
 
-    /// The caller's sessions, newest first, a page at a time.
-    ///
-    /// # Errors
-    /// The cursor is not one of ours.
-    pub async fn sessions(&self, caller: &Caller, after: Option<&str>) -> Result<Page<Session>, EngineError> {
+    /// Sessions of the caller, newest first, one page at a time.
+    pub async fn sessions(&self, caller: &Caller, after: Option<&str>) -> Result<ListPage<Session>, EngineError> {
         let after = after.map(read_cursor).transpose()?;
         let mut items = self.store().sessions(&caller.principal, after.as_ref(), PAGE + 1).await?;
         let more = items.len() > PAGE;
         items.truncate(PAGE);
         let next = items.last().filter(|_| more).map(write_cursor);
-        Ok(Page { items, next })
+        Ok(ListPage { items, next })
     }
 
-    /// Ends a conversation and forgets it. A turn that is running is stopped.
-    ///
-    /// # Errors
-    /// There is no such session.
+    /// Deletes a session. A running turn is cancelled.
     pub async fn delete_session(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let session = self.session(caller, id).await?;
-        let _settled = self.live().settle(session.id.as_str()).await;
+        let _session_lock = self.live().lock_session(session.id.as_str()).await;
         self.store().commit(vec![Change::DeleteSession(session.id.clone())]).await?;
         if let Some(turn) = self.live().find(&session.id) {
             turn.cancel();
@@ -146,10 +128,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What has been said.
-    ///
-    /// # Errors
-    /// There is no such session, or its agent does not offer that history.
+    /// Messages of a session.
     pub async fn history(&self, caller: &Caller, id: &str, kind: HistoryKind) -> Result<Vec<Message>, EngineError> {
         let session = self.session(caller, id).await?;
         let served = self.agent(session.agent.as_str());
@@ -174,15 +153,15 @@ impl Engine {
         })
     }
 
-    /// What an earlier request with the same key made; an error if its body was another.
+    /// Result of an earlier request with the same key; an error if its body differed.
     pub(crate) async fn recall(
         &self,
         caller: &Caller,
         request: &str,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Remembered>, EngineError> {
+    ) -> Result<Option<IdempotencyRecord>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let before = self.store().remembered(&caller.principal, request, &idempotency.key).await?;
+        let before = self.store().idempotency_record(&caller.principal, request, &idempotency.key).await?;
         if before.as_ref().is_some_and(|before| before.body != idempotency.body) {
             let message = "this Idempotency-Key came before with another body; use a new key for a new request";
             return Err(EngineError::new(Code::IdempotencyMismatch, message));
@@ -198,7 +177,7 @@ pub(crate) fn remember(
     session: &SessionId,
     turn: Option<u64>,
 ) -> Change {
-    Change::Remember(Remembered {
+    Change::Remember(IdempotencyRecord {
         owner: caller.principal.clone(),
         request: request.to_owned(),
         key: idempotency.key.clone(),

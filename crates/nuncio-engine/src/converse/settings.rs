@@ -1,4 +1,4 @@
-//! What a client chooses for its session: checked against the agent, merged, secrets sealed.
+//! Session settings chosen by the client: checked against the agent, merged, secrets encrypted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,25 +11,24 @@ use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
 use crate::Engine;
 use crate::error::EngineError;
 
-/// What stands for a secret that is not shown. Sent back, it means "unchanged".
+/// Placeholder for a secret in responses. In a request it means "unchanged".
 pub const REDACTED: &str = "***";
 
-/// How many tools a client may bring.
+/// Maximum number of client tools per session.
 const MAX_CLIENT_TOOLS: usize = 256;
 
-/// A client's wish to change its settings. What is absent stays as it is.
+/// Changes to session settings; absent fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SettingsPatch {
-    /// The agent's tools to have on, instead of those before.
+    /// Enabled tools of the agent; replaces the previous list.
     pub tools: Option<Vec<ToolRef>>,
     /// Options to set; others keep their values.
     pub options: BTreeMap<String, String>,
-    /// The client's own tools, instead of those before.
+    /// Tools that the client runs; replaces the previous list.
     pub client_tools: Option<Vec<ClientTool>>,
 }
 
 impl SettingsPatch {
-    /// Whether everything stays as it is.
     pub(super) fn is_empty(&self) -> bool {
         let Self { tools, options, client_tools } = self;
         tools.is_none() && options.is_empty() && client_tools.is_none()
@@ -37,7 +36,7 @@ impl SettingsPatch {
 }
 
 impl Engine {
-    /// The settings with the patch applied, or what is wrong with it.
+    /// Applies a patch to the settings, or says what is wrong with it.
     pub(crate) fn patched(
         &self,
         agent: &Agent,
@@ -76,7 +75,7 @@ impl Engine {
         Ok(settings)
     }
 
-    /// Every option of the agent's with the value that holds in this session, secrets in clear.
+    /// Values of all options in this session, with secrets decrypted.
     pub(crate) fn option_values(
         &self,
         agent: &Agent,

@@ -1,4 +1,4 @@
-//! One step of a turn: the brain thinks, its message is kept, its calls are run or left to the app.
+//! One step of a turn: the brain runs, its message is stored, its tool calls are run or left to the app.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -16,35 +16,31 @@ use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
-use super::history::{compact, told};
-use super::turn::{Ending, RunningTurn, too_large};
-use crate::call::{Call, Called, ClientSays};
+use super::history::{compact, summary_message};
+use super::turn::{RunningTurn, TurnEnding, too_large};
+use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
-use crate::ports::brain::{BrainError, OfferedTool, Piece, Prompt, Said, Speaker, Thought};
+use crate::ports::brain::{BrainError, BrainOutput, BrainStepEnd, BrainWriter, OfferedTool, OutputPiece, Prompt};
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, MessagePlace, Place, StoredMessage};
+use crate::ports::store::{Change, HistorySlot, ResultTarget, StoredMessage};
 
-/// What follows a step.
 pub(super) enum StepEnd {
-    /// The tools have answered: the brain is asked again.
+    /// All tool results are there; the brain runs again.
     GoOn,
-    /// The turn is over.
-    Stop(Box<Ending>),
+    Stop(Box<TurnEnding>),
 }
 
-/// What a brain said and called in one step.
-struct Told {
+/// Message blocks and tool calls of one step.
+struct StepOutput {
     blocks: Vec<Block>,
     calls: Vec<(ToolCall, Extra)>,
-    /// The calls that the brain itself wants the app to be asked about.
+    /// Calls that the brain runs itself and wants the app to allow.
     asked: HashSet<CallId>,
 }
 
-/// What became of one call in a step.
-pub(super) enum Answered {
-    /// It is over.
+/// Outcome of one tool call of a step.
+pub(super) enum StepCallOutcome {
     Ended { call: CallId, content: Content },
-    /// The app must be asked.
     AskClient(ToolCall),
 }
 
@@ -53,7 +49,7 @@ impl RunningTurn {
         let history = self.history().await?;
         let used = used_ids(&history);
         let prompt = self.prompt(history);
-        let mut speaker = Speaker::new(Arc::clone(&self.turn)).answered(self.asked.clone());
+        let mut speaker = BrainWriter::new(Arc::clone(&self.turn)).answered(self.asked.clone());
         let thought = {
             let mut think = self.served.brain.think(prompt, &mut speaker);
             let think = poll_fn(|context| {
@@ -69,11 +65,11 @@ impl RunningTurn {
                 () = async { self.engine.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
-        let mut said = speaker.into_said();
-        self.settle(std::mem::take(&mut said.results)).await?;
+        let mut said = speaker.into_output();
+        self.store_external_results(std::mem::take(&mut said.results)).await?;
         match thought {
             Ok(Ok(thought)) if thought.stop == StopReason::Error => {
-                let ending = Ending::error(Code::BrainFailed, "the agent's brain stopped with an error");
+                let ending = TurnEnding::error(Code::BrainFailed, "the agent's brain stopped with an error");
                 Ok(StepEnd::Stop(Box::new(ending)))
             }
             Ok(Ok(thought)) => {
@@ -87,10 +83,10 @@ impl RunningTurn {
                     BrainError::Failed(_) => Code::BrainFailed,
                     BrainError::TooMuch(_) => Code::TurnTooLarge,
                 };
-                Ok(StepEnd::Stop(Box::new(Ending::error(code, error.to_string()))))
+                Ok(StepEnd::Stop(Box::new(TurnEnding::error(code, error.to_string()))))
             }
             Err(ending) => {
-                // What was said before someone stopped it stays said; what failed is dropped.
+                // Output before a cancellation is stored; output of a failed step is dropped.
                 if ending.cancelled {
                     self.keep_spoken(said).await?;
                 }
@@ -99,8 +95,8 @@ impl RunningTurn {
         }
     }
 
-    /// The conversation as the brain sees it. What no longer fits is summed up where the brain can,
-    /// and the summary is on disk before it is used.
+    /// History for the brain. Messages that no longer fit are summarised if the brain can, and the summary is stored
+    /// before it is used.
     async fn history(&mut self) -> Result<Vec<Message>, EngineError> {
         let session = &self.turn.session;
         let history = match self.history.take() {
@@ -112,7 +108,7 @@ impl RunningTurn {
         let Some((until, left_out)) = compacted.left_out.take() else {
             return Ok(compacted.with(self.session.summary.as_ref()));
         };
-        let mut earlier: Vec<Message> = self.session.summary.iter().map(told).collect();
+        let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
         earlier.extend(left_out);
         let asked = Prompt { tools: Vec::new(), ..self.prompt(earlier) };
         let summed_up = tokio::select! {
@@ -133,7 +129,7 @@ impl RunningTurn {
         let own = agent
             .tools
             .iter()
-            // What runs on a person's device is there for those who belong to a person.
+            // Device tools exist only for callers with a person.
             .filter(|tool| !tool.on_device() || self.caller.person.is_some())
             .filter(|tool| !tool.exposed || self.session.settings.tool(tool.name.as_str()).is_some())
             .map(|tool| OfferedTool {
@@ -154,24 +150,24 @@ impl RunningTurn {
         }
     }
 
-    /// Keeps what the brain said, then does what it wants done.
+    /// Stores the brain's message, then runs its tool calls.
     async fn conclude(
         &mut self,
-        thought: Thought,
-        said: Said,
+        thought: BrainStepEnd,
+        said: BrainOutput,
         mut used: HashSet<CallId>,
     ) -> Result<StepEnd, EngineError> {
-        let Told { mut blocks, calls, asked } = self.told(said, &mut used);
+        let StepOutput { mut blocks, calls, asked } = self.split_output(said, &mut used);
         let said_something = !blocks.is_empty();
         let uses = calls.iter().map(|(call, extra)| Block::ToolUse { call: call.clone(), extra: extra.clone() });
         blocks.extend(uses);
         let calls: Vec<ToolCall> = calls.into_iter().map(|(call, _)| call).collect();
         let message = Message::assistant(blocks);
         if calls.is_empty() {
-            // A brain that wants tools but calls none has nothing more to say.
+            // `tool_use` without calls is a normal end.
             let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
             let last = said_something.then(|| self.placed(message));
-            return Ok(StepEnd::Stop(Box::new(Ending { last, ..Ending::stop(reason) })));
+            return Ok(StepEnd::Stop(Box::new(TurnEnding { last, ..TurnEnding::stop(reason) })));
         }
         self.append(message).await?;
         self.turn
@@ -182,34 +178,34 @@ impl RunningTurn {
             .map_err(too_large)?;
         let pending = self.run_calls(calls, &asked).await?;
         if !pending.is_empty() {
-            let ending = self.interrupted().unwrap_or_else(|| Ending::stop(StopReason::ToolUse));
+            let ending = self.interrupted().unwrap_or_else(|| TurnEnding::stop(StopReason::ToolUse));
             if ending.reason != StopReason::ToolUse {
                 self.abandon(&pending).await?;
                 return Ok(StepEnd::Stop(Box::new(ending)));
             }
-            return Ok(StepEnd::Stop(Box::new(Ending { pending, ..ending })));
+            return Ok(StepEnd::Stop(Box::new(TurnEnding { pending, ..ending })));
         }
         match thought.stop {
             StopReason::ToolUse | StopReason::EndTurn => Ok(StepEnd::GoOn),
-            cut_short => Ok(StepEnd::Stop(Box::new(Ending::stop(cut_short)))),
+            cut_short => Ok(StepEnd::Stop(Box::new(TurnEnding::stop(cut_short)))),
         }
     }
 
-    /// What was said and called, as readers are told it: first the words, a change of voice beginning a
-    /// new block, then the calls.
-    fn told(&self, said: Said, used: &mut HashSet<CallId>) -> Told {
+    /// Splits the output into blocks and calls: text first, a new block for each change between text and thinking, then
+    /// the calls.
+    fn split_output(&self, said: BrainOutput, used: &mut HashSet<CallId>) -> StepOutput {
         let mut words: Vec<(OutputKind, String, Extra)> = Vec::new();
         let (mut calls, mut asked) = (Vec::new(), HashSet::new());
         for (at, piece) in said.pieces.into_iter().enumerate() {
             match piece {
-                Piece::Spoken { voice, text, extra } => match words.last_mut() {
+                OutputPiece::Spoken { voice, text, extra } => match words.last_mut() {
                     Some((last, words, kept)) if *last == voice => {
                         words.push_str(&text);
                         kept.extend(extra);
                     }
                     _ => words.push((voice, text, extra)),
                 },
-                Piece::Call { id, name, input, extra } => {
+                OutputPiece::Call { id, name, input, extra } => {
                     let call = ToolCall { id: self.fresh_id(id, used), name, input };
                     if said.asked.contains(&at) {
                         asked.insert(call.id.clone());
@@ -219,11 +215,11 @@ impl RunningTurn {
             }
         }
         let blocks = words.into_iter().map(|(voice, text, extra)| spoken(voice, text, extra)).collect();
-        Told { blocks, calls, asked }
+        StepOutput { blocks, calls, asked }
     }
 
-    /// Runs a step's calls side by side. Results are told in the order of the calls; the calls that
-    /// the app must answer are returned.
+    /// Runs the calls of a step concurrently. Results are logged in call order; calls that the app must answer are
+    /// returned.
     async fn run_calls(
         &mut self,
         calls: Vec<ToolCall>,
@@ -251,34 +247,34 @@ impl RunningTurn {
             .collect();
         while let Some(answered) = running.next().await {
             match answered? {
-                Answered::Ended { call, content } => {
+                StepCallOutcome::Ended { call, content } => {
                     this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
                 }
-                Answered::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
+                StepCallOutcome::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
             }
         }
         Ok(pending)
     }
 
-    /// What the app has said about a call beforehand, and whether the tool is within its reach.
-    fn client_says(&self, call: &ToolCall) -> (ClientSays, bool) {
+    /// The app's setting for a call, and whether the tool is enabled.
+    fn client_says(&self, call: &ToolCall) -> (ClientDecision, bool) {
         match (self.served.agent.tool(call.name.as_str()), self.session.settings.tool(call.name.as_str())) {
-            (Some(tool), _) if !tool.exposed => (ClientSays::NotAsked, true),
-            (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => (ClientSays::Trusts, true),
-            (Some(_), Some(_)) => (ClientSays::AskFirst, true),
-            (Some(_), None) | (None, _) => (ClientSays::NotAsked, false),
+            (Some(tool), _) if !tool.exposed => (ClientDecision::NotAsked, true),
+            (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => (ClientDecision::Trusts, true),
+            (Some(_), Some(_)) => (ClientDecision::AskFirst, true),
+            (Some(_), None) | (None, _) => (ClientDecision::NotAsked, false),
         }
     }
 
     pub(super) async fn call(
         &self,
         call: ToolCall,
-        says: ClientSays,
+        says: ClientDecision,
         offered: bool,
-        place: Option<Place>,
-    ) -> Result<Answered, EngineError> {
-        // Apart, or every turn would carry the room that a call takes.
-        let called = Box::pin(self.engine.call(Call {
+        place: Option<ResultTarget>,
+    ) -> Result<StepCallOutcome, EngineError> {
+        // Boxed, so that the futures of turns stay small.
+        let called = Box::pin(self.engine.call(ToolCallRequest {
             caller: &self.caller,
             protocol: self.protocol,
             served: &self.served,
@@ -297,12 +293,12 @@ impl RunningTurn {
         }))
         .await?;
         Ok(match called {
-            Called::Ended(ended) => Answered::Ended { content: ended.content(), call: call.id },
-            Called::AskClient => Answered::AskClient(call),
+            CallOutcome::Ended(ended) => StepCallOutcome::Ended { content: ended.content(), call: call.id },
+            CallOutcome::AskClient => StepCallOutcome::AskClient(call),
         })
     }
 
-    /// The id a brain gave, made unlike those already used; a random one where it gave none.
+    /// The brain's call id, made unique; a random one if it gave none.
     fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
         let random =
             || CallId::parse(&random_name(self.engine.entropy(), "call_")).expect("a random name is a call id");
@@ -317,13 +313,12 @@ impl RunningTurn {
         id
     }
 
-    /// The next place in the history, for the result of a call. The call fills it by itself, so the
-    /// history has to be read again.
-    pub(super) fn place(&mut self, call: &CallId) -> Place {
+    /// Reserves the next history number for a call result. The call stores it itself, so the cached history is dropped.
+    pub(super) fn place(&mut self, call: &CallId) -> ResultTarget {
         self.history = None;
         let number = self.session.next_message;
         self.session.next_message += 1;
-        Place::Message(MessagePlace {
+        ResultTarget::Message(HistorySlot {
             session: self.turn.session.clone(),
             turn: self.turn.number,
             number,
@@ -334,7 +329,7 @@ impl RunningTurn {
     pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
         let stored = self.placed(message);
         let change = self.appended(stored.clone());
-        // Until it is on disk, what is in memory is not the history.
+        // The cached history is not valid until the commit succeeded.
         let history = self.history.take();
         self.engine.store().commit(vec![change]).await?;
         self.history = history.map(|mut history| {
@@ -355,12 +350,12 @@ impl RunningTurn {
         Change::AppendMessage { session: self.turn.session.clone(), turn, number, message }
     }
 
-    async fn keep_spoken(&mut self, said: Said) -> Result<(), EngineError> {
-        let Told { blocks, .. } = self.told(said, &mut HashSet::new());
+    async fn keep_spoken(&mut self, said: BrainOutput) -> Result<(), EngineError> {
+        let StepOutput { blocks, .. } = self.split_output(said, &mut HashSet::new());
         if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
     }
 
-    /// Calls that were to wait for the app, in a turn that ended otherwise.
+    /// Answers calls that wait for the app in a turn that was stopped.
     async fn abandon(&mut self, pending: &[PendingCall]) -> Result<(), EngineError> {
         for pending in pending {
             let message = "Tool call not run: the turn was stopped";
@@ -382,7 +377,6 @@ fn pend(call: ToolCall, awaits: AwaitedAnswer) -> PendingCall {
     PendingCall { call, arguments_digest, awaits, elsewhere: false }
 }
 
-/// The ids of the calls since the last user message.
 fn used_ids(history: &[Message]) -> HashSet<CallId> {
     let exchange = history.iter().rev().take_while(|message| !matches!(message, Message::User { .. }));
     exchange.flat_map(Message::tool_calls).map(|call| call.id.clone()).collect()

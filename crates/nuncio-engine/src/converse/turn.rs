@@ -1,5 +1,4 @@
-//! The turn loop: history → brain → events → tools → until it stops. Each finished step is on disk
-//! before the next begins.
+//! The turn loop: history → brain → events → tools, until it stops. Each step is stored before the next begins.
 
 use std::sync::Arc;
 
@@ -13,62 +12,61 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::live::LiveTurn;
-use super::recent::{Conversation, History};
-use super::step::{Answered, StepEnd};
+use super::recent::{CachedConversation, CachedHistory};
+use super::step::{StepCallOutcome, StepEnd};
 use super::unstored::UnstoredEnd;
 use crate::Engine;
 use crate::access::Caller;
-use crate::call::ClientSays;
+use crate::call::ClientDecision;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
-use crate::publish::Served;
+use crate::publish::PublishedAgent;
 
-/// A turn with everything it needs to go on by itself.
 pub(super) struct RunningTurn {
     pub(super) engine: Engine,
     pub(super) turn: Arc<LiveTurn>,
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,
-    pub(super) served: Arc<Served>,
-    /// The session as it is now, but for what this turn's end changes.
+    pub(super) served: Arc<PublishedAgent>,
+    /// The session as stored, apart from what the end of this turn changes.
     pub(super) session: Session,
-    /// What was said in it; nothing when that has to be read.
-    pub(super) history: Option<History>,
-    pub(super) permissions: Vec<Permission>,
-    /// The app's word on calls that the brain runs itself.
+    /// Cached history; `None` when it must be read from the store.
+    pub(super) history: Option<CachedHistory>,
+    pub(super) permissions: Vec<PermissionAnswer>,
+    /// The app's decisions on calls that the brain runs itself.
     pub(super) asked: Vec<CallAnswer>,
     pub(super) began: Timestamp,
     pub(super) deadline: Timestamp,
 }
 
-/// When whoever asked for a turn is told that it has begun.
+/// When the requester learns that the turn was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// As soon as that is on disk.
+pub(super) enum ReplyWhen {
+    /// As soon as it is stored.
     WhenBegun,
-    /// When it is over: they wait for that anyway, and are woken once.
+    /// When the turn is over, because the requester waits for that anyway and is woken once.
     WhenOver,
 }
 
-/// The app's word on a call that was waiting for it.
+/// The app's decision on a pending call.
 #[derive(Debug)]
-pub(super) struct Permission {
+pub(super) struct PermissionAnswer {
     pub(super) call: PendingCall,
     pub(super) granted: bool,
     pub(super) reason: Option<String>,
 }
 
-/// How a turn came to its end.
-pub(super) struct Ending {
+/// How a turn ended.
+pub(super) struct TurnEnding {
     pub(super) reason: StopReason,
     pub(super) cancelled: bool,
     pub(super) error: Option<TurnError>,
     pub(super) pending: Vec<PendingCall>,
-    /// The last message of the turn, put on disk together with its end.
+    /// Last message, committed together with the end.
     pub(super) last: Option<StoredMessage>,
 }
 
-impl Ending {
+impl TurnEnding {
     pub(super) fn stop(reason: StopReason) -> Self {
         Self { reason, cancelled: false, error: None, pending: Vec::new(), last: None }
     }
@@ -84,29 +82,28 @@ impl Ending {
 }
 
 impl RunningTurn {
-    /// Puts the beginning on disk, says so, and runs the turn. `settled` keeps others from looking
-    /// in between.
+    /// Commits the beginning, reports it and runs the turn. `session_lock` is held until the turn is visible in memory.
     pub(super) async fn begin(
         self,
         changes: Vec<Change>,
-        settled: OwnedMutexGuard<()>,
+        session_lock: OwnedMutexGuard<()>,
         answer: oneshot::Sender<Result<(), StoreError>>,
-        told: Told,
+        told: ReplyWhen,
     ) {
         let begun = self.engine.store().commit(changes).await;
         if begun.is_ok() {
             self.engine.live().put(&self.turn);
             self.engine.meter().turn_began(&self.served.agent.name);
         }
-        drop(settled);
-        // Whoever has hung up is not told.
+        drop(session_lock);
+        // Send errors are ignored: the requester disconnected.
         match (begun, told) {
-            (Ok(()), Told::WhenOver) => {
+            (Ok(()), ReplyWhen::WhenOver) => {
                 let unstored = self.run().await;
                 let _ = answer.send(Ok(()));
                 UnstoredEnd::store_later(unstored).await;
             }
-            (Ok(()), Told::WhenBegun) => {
+            (Ok(()), ReplyWhen::WhenBegun) => {
                 let _ = answer.send(Ok(()));
                 UnstoredEnd::store_later(self.run().await).await;
             }
@@ -114,16 +111,16 @@ impl RunningTurn {
         }
     }
 
-    /// Runs the turn to its end, whatever that is. Returns what is left to do when the end cannot be stored.
+    /// Runs the turn to its end. Returns the remaining work if the end could not be stored.
     async fn run(mut self) -> Option<UnstoredEnd> {
         let mut usage = None;
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
-            // Its session was deleted under it, which is a way of cancelling it.
-            Err(error) if error.code == Code::SessionNotFound => Ending::cancelled(),
+            // Deleting the session cancels its turn.
+            Err(error) if error.code == Code::SessionNotFound => TurnEnding::cancelled(),
             // Calls may have started whose results are not in the history; they are closed with the turn.
             Err(error) if error.code == Code::StoreUnavailable => return Some(self.end_unstored(usage)),
-            Err(error) => Ending::error(error.code, error.message),
+            Err(error) => TurnEnding::error(error.code, error.message),
         };
         let (engine, turn) = (self.engine.clone(), Arc::clone(&self.turn));
         let unstored = self.end(ending, usage).await;
@@ -133,19 +130,19 @@ impl RunningTurn {
         unstored
     }
 
-    async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
-        for Permission { call, granted, reason } in std::mem::take(&mut self.permissions) {
+    async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<TurnEnding, EngineError> {
+        for PermissionAnswer { call, granted, reason } in std::mem::take(&mut self.permissions) {
             if call.elsewhere {
                 self.asked.push(CallAnswer::Permission { call: call.call.id, granted, reason });
                 continue;
             }
-            let says = if granted { ClientSays::Yes } else { ClientSays::No { reason } };
+            let says = if granted { ClientDecision::Yes } else { ClientDecision::No { reason } };
             let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, says, offered).await?;
         }
         for number in 0..self.engine.limits().steps {
             if let Some(ending) = self.interrupted() {
-                self.settle(Vec::new()).await?;
+                self.store_external_results(Vec::new()).await?;
                 return Ok(ending);
             }
             match self.step(usage).instrument(tracing::debug_span!("step", number)).await? {
@@ -154,52 +151,51 @@ impl RunningTurn {
             }
         }
         let message = format!("the turn took {} steps without coming to an end", self.engine.limits().steps);
-        Ok(Ending::error(Code::TooManySteps, message))
+        Ok(TurnEnding::error(Code::TooManySteps, message))
     }
 
-    /// Runs or refuses a call that the app has decided on.
     async fn answer_permission(
         &mut self,
         pending: PendingCall,
-        says: ClientSays,
+        says: ClientDecision,
         offered: bool,
     ) -> Result<(), EngineError> {
         let place = self.place(&pending.call.id);
         match self.call(pending.call, says, offered, Some(place)).await? {
-            Answered::Ended { call, content } => {
+            StepCallOutcome::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
-            Answered::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+            StepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
         }
     }
 
-    /// Whether the turn must end now: cancelled, or out of time.
-    pub(super) fn interrupted(&self) -> Option<Ending> {
+    /// Ending of a turn that is cancelled or past its deadline.
+    pub(super) fn interrupted(&self) -> Option<TurnEnding> {
         if self.cancel().is_cancelled() {
             return Some(self.stopped());
         }
         (self.engine.now() >= self.deadline).then(|| self.out_of_time())
     }
 
-    /// How it ends when it is cancelled: by somebody, or with the server.
-    pub(super) fn stopped(&self) -> Ending {
+    /// Ending of a cancelled turn: by its client, or because the server stops.
+    pub(super) fn stopped(&self) -> TurnEnding {
         match self.engine.closed().is_cancelled() {
-            true => Ending::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
-            false => Ending::cancelled(),
+            true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
+            false => TurnEnding::cancelled(),
         }
     }
 
-    pub(super) fn out_of_time(&self) -> Ending {
+    pub(super) fn out_of_time(&self) -> TurnEnding {
         let message = format!("the turn took longer than {} seconds", self.engine.limits().turn.as_secs());
-        Ending::error(Code::TurnDeadline, message)
+        TurnEnding::error(Code::TurnDeadline, message)
     }
 
     pub(super) fn cancel(&self) -> &CancellationToken {
         self.turn.cancellation()
     }
 
-    /// Puts the end on disk, then tells everyone who reads.
-    async fn end(self, ending: Ending, usage: Option<Usage>) -> Option<UnstoredEnd> {
+    /// Commits the end, then reports it to the readers.
+    async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredEnd> {
         let stop = Stop {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
@@ -224,9 +220,9 @@ impl RunningTurn {
         if let (true, Some(mut history)) = (on_disk, history) {
             history.extend(ending.last);
             let session = Session { pending: ending.pending, running: false, ..session };
-            engine.recent().put(Conversation { session, history });
-            // Unless it has been deleted meanwhile: whoever deletes the session cancels its turn before
-            // forgetting it, so that one of the two sees the other.
+            engine.recent().put(CachedConversation { session, history });
+            // Unless it was deleted meanwhile: deletion cancels the turn before it removes the cache
+            // entry, so that one of the two sees the other.
             if turn.cancellation().is_cancelled() {
                 engine.recent().forget(&turn.session);
             }
@@ -236,8 +232,8 @@ impl RunningTurn {
         None
     }
 
-    /// Tells everyone who reads that the turn failed because it could not be stored. They do not wait for the
-    /// store: it may be full for hours.
+    /// Reports to the readers that the turn failed because it could not be stored. They do not wait for the store,
+    /// which may be full for hours.
     fn end_unstored(self, usage: Option<Usage>) -> UnstoredEnd {
         let Self { engine, turn, served, began, .. } = self;
         let stop = UnstoredEnd::stop(&turn, usage);
@@ -247,7 +243,7 @@ impl RunningTurn {
         UnstoredEnd::new(engine, turn, stop)
     }
 
-    /// What puts the end on disk: the last message, the calls that wait, why it stopped and all that was told.
+    /// Changes that end the turn: last message, pending calls, stop reason and event log.
     fn end_changes(
         &self,
         last: Option<&StoredMessage>,

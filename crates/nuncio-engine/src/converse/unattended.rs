@@ -1,6 +1,5 @@
-//! Talking to an agent where no app is there to be asked about its calls: for protocols that put one text in
-//! and take one answer out. What the agent may use is decided by the grants of the caller and by people, as
-//! everywhere outside AAP.
+//! Conversations without an app that could approve tool calls, for protocols that send one text and get one answer.
+//! Grants of the caller and people's approvals decide what the agent may use.
 
 use std::sync::Arc;
 
@@ -17,18 +16,14 @@ use super::{Idempotency, LiveTurn, NewSession, SettingsPatch, TurnRequest};
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::publish::Served;
+use crate::publish::PublishedAgent;
 
 impl Engine {
-    /// A conversation in which the agent may use what machines do for it; the one begun with the same key
-    /// before.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn begin_unattended(
+    /// Opens a session with all exposed tools except human work enabled, or returns the one opened with the same key.
+    pub async fn open_unattended_session(
         &self,
         caller: &Caller,
-        served: &Served,
+        served: &PublishedAgent,
         once: Option<Idempotency>,
     ) -> Result<SessionId, EngineError> {
         let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, Run::Human(_)));
@@ -41,11 +36,8 @@ impl Engine {
         self.create_session(caller, new, once).await
     }
 
-    /// Says something in such a conversation. The turn goes on whether or not anyone waits for it.
-    ///
-    /// # Errors
-    /// The caller has no such conversation, or it is busy.
-    pub async fn say_unattended(
+    /// Sends a text to an unattended session. The turn runs whether or not anyone waits for it.
+    pub async fn begin_unattended_turn(
         &self,
         caller: &Caller,
         session: &str,
@@ -64,10 +56,7 @@ impl Engine {
 }
 
 impl LiveTurn {
-    /// What the agent said last in a turn that is over, or why it did not.
-    ///
-    /// # Errors
-    /// The turn failed, or stopped before its end.
+    /// Final answer of a finished turn, or why there is none.
     pub fn answer(&self) -> Result<String, ExecutionFailure> {
         let failed = |code, message| Err(ExecutionFailure { code, message });
         let (stop, messages) = self.read(|log| (log.stop(), log.messages()));

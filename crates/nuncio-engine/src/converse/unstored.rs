@@ -1,4 +1,4 @@
-//! Turns whose end could not be stored. Their readers were told; the store learns of it when it works again.
+//! Turns whose end could not be stored. Their readers know the end; the store gets it when it works again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,9 @@ use super::live::LiveTurn;
 use crate::Engine;
 use crate::error::EngineError;
 
-/// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A turn that ended for its readers and not in the store, where its session is still busy with it.
+/// A turn that ended for its readers but still runs in the store.
 pub(super) struct UnstoredEnd {
     engine: Engine,
     turn: Arc<LiveTurn>,
@@ -26,7 +25,6 @@ impl UnstoredEnd {
         Self { engine, turn, stop }
     }
 
-    /// How a turn stops whose end cannot be stored.
     pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> Stop {
         let message = "the server cannot use its store now and could not store the end of the turn; \
                        what was stored before is in the history";
@@ -39,8 +37,8 @@ impl UnstoredEnd {
         }
     }
 
-    /// Stores the end that the readers were told, as soon as that works: until then the session takes no other
-    /// turn. When the server stops before, the next start closes the turn.
+    /// Retries to store the end; until then the session accepts no other turn. If the server stops first, the next
+    /// start closes the turn.
     pub(super) async fn store_later(unstored: Option<Self>) {
         let Some(Self { engine, turn, stop }) = unstored else { return };
         let mut pause = Duration::from_millis(100);
@@ -60,7 +58,7 @@ impl UnstoredEnd {
 }
 
 impl Engine {
-    /// Ends a turn in the store as its readers saw it, and closes the calls it left open.
+    /// Ends a turn in the store as its readers saw it, and closes its open calls.
     async fn close_unstored(&self, live: &LiveTurn, stop: &Stop) -> Result<(), EngineError> {
         let Some(turn) = self.store().turn(&live.session, live.number).await? else { return Ok(()) };
         if turn.state != TurnState::Running {

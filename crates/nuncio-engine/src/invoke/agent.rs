@@ -1,5 +1,4 @@
-//! A whole agent as a skill: one text in, one answer out. A conversation of one turn that nobody sees
-//! is held for it; its tools are called through the chain like any others.
+//! A whole agent as a skill: one text in, one answer out, through a temporary session of one turn.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -8,17 +7,16 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
-use super::queue::Live;
+use super::queue::LiveExecution;
 use crate::Engine;
 use crate::access::Caller;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
-use crate::skills::Offered;
+use crate::skills::PublishedSkill;
 
-/// The name of the one input.
 pub(super) const TEXT: &str = "text";
 
-/// The inputs of an agent as a skill: a text and nothing else.
+/// Checks that the inputs are exactly one text.
 pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Value>, Vec<SchemaViolation>> {
     let fault =
         |pointer: &str, message: &str| SchemaViolation { pointer: pointer.to_owned(), message: message.to_owned() };
@@ -37,29 +35,28 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
 }
 
 impl Engine {
-    /// Deletes the conversation that a process that is gone held for it.
+    /// Deletes the temporary session that a stopped process left.
     pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
         let owner = &execution.order.caller;
-        match self.store().remembered(owner, "sessions", execution.id.as_str()).await? {
+        match self.store().idempotency_record(owner, "sessions", execution.id.as_str()).await? {
             Some(left) => self.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
             None => Ok(()),
         }
     }
 
-    /// Asks the agent, and waits for its answer.
     pub(super) async fn ask_agent(
         &self,
-        live: &Live,
+        live: &LiveExecution,
         execution: &Execution,
-        offered: &Offered,
+        offered: &PublishedSkill,
         caller: &Caller,
     ) -> Result<Result<Value, ExecutionFailure>, EngineError> {
         let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
-        // Remembered under the execution's id, so that it is found should this process die.
+        // The execution's id is the idempotency key, so that the session is found after a crash.
         let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
-        let session = self.begin_unattended(caller, &offered.served, Some(idempotency)).await?;
+        let session = self.open_unattended_session(caller, &offered.served, Some(idempotency)).await?;
         let answer = async {
-            let turn = self.say_unattended(caller, session.as_str(), text, Protocol::Skill, None).await?;
+            let turn = self.begin_unattended_turn(caller, session.as_str(), text, Protocol::Skill, None).await?;
             self.mark_started(&execution.id, execution.attempt + 1).await;
             tokio::select! {
                 () = turn.finished() => {}
@@ -78,7 +75,7 @@ impl Engine {
             Ok(turn.answer().map(|said| json!({ TEXT: said })))
         }
         .await;
-        // Its outcome is kept with the execution; the conversation was only a means.
+        // The result is stored with the execution; the session is temporary.
         if let Err(error) = self.delete_session(caller, session.as_str()).await {
             tracing::warn!(%error, %session, "the conversation of an execution is left over");
         }

@@ -1,8 +1,8 @@
-//! Which execution runs next, here. Held in memory; the store holds the truth.
+//! In-memory queue of executions; the store is authoritative.
 //!
-//! Each skill is a lane with so many places. In a lane the one with the earliest rank goes first: the
-//! time it was accepted, with a handicap for what is less urgent, so that urgent ones overtake and
-//! nobody waits for ever. A caller who has enough running is passed over until one of theirs is done.
+//! Each skill is a lane with a number of slots. In a lane the lowest rank goes first: the time of acceptance plus a
+//! handicap for low priority, so that urgent ones overtake and none waits for ever. A caller at its limit of running
+//! executions is skipped until one ends.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,24 +17,23 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::skills::Offered;
+use crate::skills::PublishedSkill;
 
-/// How many executions at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionLimits {
-    /// Unfinished, on the whole server.
+    /// Unfinished executions on the server.
     pub open: usize,
-    /// Unfinished, of one skill.
+    /// Unfinished executions per skill.
     pub open_per_skill: usize,
-    /// Unfinished, of one caller.
+    /// Unfinished executions per caller.
     pub open_per_caller: usize,
-    /// Running at once, of one skill that does not say itself.
+    /// Concurrent executions per skill that sets no limit itself.
     pub running_per_skill: usize,
-    /// Running at once, of one caller.
+    /// Concurrent executions per caller.
     pub running_per_caller: usize,
-    /// How long one may take if its skill does not say.
+    /// Default timeout.
     pub timeout: Duration,
-    /// How long one is kept once it is over, if its skill does not say.
+    /// Default retention of ended executions.
     pub keep: Duration,
 }
 
@@ -52,28 +51,28 @@ impl Default for ExecutionLimits {
     }
 }
 
-/// As many places as anyone could want: people work in their own time.
+/// Slots for human work, which people do in their own time.
 const PEOPLE: usize = usize::MAX;
 
-/// How many that are over are kept in memory: whoever asked reads them back soon, mostly.
+/// Number of ended executions kept in memory, because callers usually read the result soon.
 const ENDED: usize = 256;
 
-/// About how many bytes one of those may take.
+/// Approximate maximum size of such an execution.
 const ENDED_BYTES: usize = 4096;
 
-/// How many of a skill's executions run at once.
+/// How many executions of a skill run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// People do it, or it is over at once: it takes no place.
+enum Concurrency {
+    /// Human work, or an instant answer: needs no slot.
     Endless,
-    /// As many as its author says.
+    /// Limit from the agent file.
     Places(usize),
-    /// As many as the operator says.
+    /// Limit from the operator's settings.
     Usual,
 }
 
-impl Room {
-    fn of(offered: Option<&Offered>) -> Self {
+impl Concurrency {
+    fn of(offered: Option<&PublishedSkill>) -> Self {
         let Some(offered) = offered.filter(|offered| !offered.is_for_people()) else { return Self::Endless };
         match offered.skill().concurrency {
             Some(places) => Self::Places(places),
@@ -83,59 +82,61 @@ impl Room {
     }
 }
 
-/// Whether it is over as soon as it has begun: its answer is written down, and nobody has to be asked.
+/// Whether the tool ends immediately: a fixed answer without scope or approval.
 fn is_instant(tool: &Tool) -> bool {
     matches!(tool.run, Run::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
 }
 
-/// An execution that is not over, held by this process. Whoever waits for it keeps it beyond that.
+/// An unfinished execution of this process; waiters may keep it longer.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveExecution {
     pub(crate) id: ExecutionId,
     order: Arc<AcceptedInvocation>,
     execution: Mutex<Execution>,
-    /// What it runs; none if that is no longer served.
-    pub(crate) offered: Option<Arc<Offered>>,
+    /// The skill; `None` if it is no longer published.
+    pub(crate) offered: Option<Arc<PublishedSkill>>,
     pub(crate) cancel: CancellationToken,
-    room: Room,
+    room: Concurrency,
     moved: Notify,
 }
 
-impl Live {
-    pub(crate) fn new(execution: Execution, offered: Option<Arc<Offered>>, closed: &CancellationToken) -> Arc<Self> {
-        let room = Room::of(offered.as_deref());
+impl LiveExecution {
+    pub(crate) fn new(
+        execution: Execution,
+        offered: Option<Arc<PublishedSkill>>,
+        closed: &CancellationToken,
+    ) -> Arc<Self> {
+        let room = Concurrency::of(offered.as_deref());
         let (id, order) = (execution.id.clone(), Arc::clone(&execution.order));
         let (execution, cancel) = (Mutex::new(execution), closed.child_token());
         Arc::new(Self { id, order, execution, offered, cancel, room, moved: Notify::new() })
     }
 
-    /// How it is now, on disk.
+    /// Current stored state.
     pub(crate) fn now(&self) -> Execution {
         lock(&self.execution).clone()
     }
 
-    /// Whether it is over.
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.execution).state.is_over()
     }
 
-    /// What was asked for.
     pub(crate) fn order(&self) -> &AcceptedInvocation {
         &self.order
     }
 
-    /// Looks at it as it is now, on disk.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Execution) -> T) -> T {
-        look(&lock(&self.execution))
+    /// Reads the current stored state.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Execution) -> T) -> T {
+        read(&lock(&self.execution))
     }
 
-    /// Shows what is on disk now.
-    pub(crate) fn show(&self, change: impl FnOnce(&mut Execution)) {
+    /// Applies a change that was stored, and wakes waiters.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Execution)) {
         change(&mut lock(&self.execution));
         self.moved.notify_waiters();
     }
 
-    /// Ends when the execution is over.
+    /// Waits until the execution is over.
     pub(crate) async fn over(&self) {
         loop {
             let moved = self.moved.notified();
@@ -149,7 +150,7 @@ impl Live {
         }
     }
 
-    /// Whether it is over and small enough to be kept until it is read back.
+    /// Whether it completed and is small enough to keep in memory.
     fn is_read_back(&self) -> bool {
         let execution = lock(&self.execution);
         let ExecutionState::Completed { output } = &execution.state else { return false };
@@ -165,46 +166,43 @@ impl Live {
         &self.order.skill
     }
 
-    /// Its place among those that wait.
+    /// Sort key in its lane.
     fn rank(&self) -> (Timestamp, ExecutionId) {
         (self.order.created_at.after(self.order.priority.handicap()), self.id.clone())
     }
 
-    /// Its place among those that run out of time.
+    /// Sort key by deadline.
     fn deadline(&self) -> (Timestamp, ExecutionId) {
         (self.order.deadline(), self.id.clone())
     }
 }
 
-/// Why one more cannot be accepted.
+/// Which limit refuses another execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
-    /// The caller has enough.
+pub enum QueueLimitReached {
     Caller,
-    /// The skill has enough.
     Skill,
-    /// The server has enough.
     Server,
 }
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct ExecutionQueue {
     limits: ExecutionLimits,
     inner: Mutex<Inner>,
-    /// Told when something new waits.
+    /// Notified when an execution starts to wait.
     pub(crate) entered: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    live: HashMap<ExecutionId, Arc<Live>>,
-    /// Those of them that are over, the oldest first.
+    live: HashMap<ExecutionId, Arc<LiveExecution>>,
+    /// Ended executions, oldest first.
     ended: VecDeque<ExecutionId>,
-    /// Accepted or about to be, not over.
+    /// Reserved or accepted executions that are not over.
     open: usize,
     lanes: HashMap<SkillId, Lane>,
-    callers: HashMap<Principal, Share>,
-    /// What waits, by the time it must be over.
+    callers: HashMap<Principal, CallerShare>,
+    /// Waiting executions by deadline.
     deadlines: BTreeSet<(Timestamp, ExecutionId)>,
 }
 
@@ -217,12 +215,12 @@ struct Lane {
 }
 
 #[derive(Debug, Default)]
-struct Share {
+struct CallerShare {
     open: usize,
     running: usize,
 }
 
-impl Queue {
+impl ExecutionQueue {
     pub(crate) fn new(limits: ExecutionLimits) -> Self {
         Self { limits, inner: Mutex::default(), entered: Notify::new() }
     }
@@ -231,16 +229,16 @@ impl Queue {
         &self.limits
     }
 
-    /// Keeps room for one more, before it is accepted. Given back by [`Queue::give_up`], by
-    /// [`Queue::withdraw`], or by [`Queue::leave`] once it is over.
-    pub(crate) fn reserve(&self, caller: &Principal, skill: &SkillId) -> Result<(), Full> {
+    /// Reserves capacity before an execution is accepted. Released by [`ExecutionQueue::give_up`],
+    /// [`ExecutionQueue::withdraw`], or [`ExecutionQueue::leave`] at its end.
+    pub(crate) fn reserve(&self, caller: &Principal, skill: &SkillId) -> Result<(), QueueLimitReached> {
         let mut inner = lock(&self.inner);
         let of_caller = inner.callers.get(caller).map_or(0, |share| share.open);
         let of_skill = inner.lanes.get(skill).map_or(0, |lane| lane.open);
         match () {
-            () if inner.open >= self.limits.open => Err(Full::Server),
-            () if of_skill >= self.limits.open_per_skill => Err(Full::Skill),
-            () if of_caller >= self.limits.open_per_caller => Err(Full::Caller),
+            () if inner.open >= self.limits.open => Err(QueueLimitReached::Server),
+            () if of_skill >= self.limits.open_per_skill => Err(QueueLimitReached::Skill),
+            () if of_caller >= self.limits.open_per_caller => Err(QueueLimitReached::Caller),
             () => {
                 inner.take(caller, skill);
                 Ok(())
@@ -248,26 +246,26 @@ impl Queue {
         }
     }
 
-    /// Keeps room for one that was accepted before, whatever the limits say now.
-    pub(crate) fn take_back(&self, caller: &Principal, skill: &SkillId) {
+    /// Reserves capacity for an execution accepted before a restart, beyond the limits if necessary.
+    pub(crate) fn reserve_accepted(&self, caller: &Principal, skill: &SkillId) {
         lock(&self.inner).take(caller, skill);
     }
 
-    /// It is about to be accepted: whoever finds it on disk finds it here too.
-    pub(crate) fn announce(&self, live: &Arc<Live>) {
+    /// Makes an execution findable before it is stored.
+    pub(crate) fn announce(&self, live: &Arc<LiveExecution>) {
         lock(&self.inner).live.insert(live.id.clone(), Arc::clone(live));
     }
 
-    /// It was not accepted after all.
-    pub(crate) fn give_up(&self, live: &Live) {
+    /// Removes an execution that was not accepted.
+    pub(crate) fn give_up(&self, live: &LiveExecution) {
         let mut inner = lock(&self.inner);
         inner.live.remove(&live.id);
         inner.free(live.caller(), live.skill());
     }
 
-    /// Gives it a place to run in at once, if there is one and nobody waits for it.
+    /// Takes a slot at once, if one is free and nothing else waits in the lane.
     #[must_use]
-    pub(crate) fn enter_at_once(&self, live: &Live) -> bool {
+    pub(crate) fn enter_at_once(&self, live: &LiveExecution) -> bool {
         let (mut inner, per_caller) = (lock(&self.inner), self.limits.running_per_caller);
         let inner = &mut *inner;
         let places = self.places(live.room);
@@ -277,19 +275,19 @@ impl Queue {
         };
         lane.places = places;
         let free = lane.waiting.is_empty() && lane.running < places;
-        if !free || (live.room != Room::Endless && share.running >= per_caller) {
+        if !free || (live.room != Concurrency::Endless && share.running >= per_caller) {
             return false;
         }
         lane.running += 1;
-        if live.room != Room::Endless {
+        if live.room != Concurrency::Endless {
             share.running += 1;
         }
         true
     }
 
-    /// It is accepted: it waits, or is among those returned, which are to run now.
+    /// Adds an accepted execution; returns those that can run now.
     #[must_use]
-    pub(crate) fn enter(&self, live: &Arc<Live>) -> Vec<Arc<Live>> {
+    pub(crate) fn enter(&self, live: &Arc<LiveExecution>) -> Vec<Arc<LiveExecution>> {
         let mut inner = lock(&self.inner);
         let lane = inner.lanes.entry(live.skill().clone()).or_default();
         lane.places = self.places(live.room);
@@ -304,9 +302,9 @@ impl Queue {
         ready
     }
 
-    /// It is over and was running, or left to another process: those returned are to run now.
+    /// Removes an execution that ran; returns those that can run now.
     #[must_use]
-    pub(crate) fn leave(&self, live: &Live) -> Vec<Arc<Live>> {
+    pub(crate) fn leave(&self, live: &LiveExecution) -> Vec<Arc<LiveExecution>> {
         let is_read_back = live.is_read_back();
         let mut inner = lock(&self.inner);
         if is_read_back {
@@ -317,16 +315,15 @@ impl Queue {
         if let Some(lane) = inner.lanes.get_mut(live.skill()) {
             lane.running = lane.running.saturating_sub(1);
         }
-        if let Some(share) = inner.callers.get_mut(live.caller()).filter(|_| live.room != Room::Endless) {
+        if let Some(share) = inner.callers.get_mut(live.caller()).filter(|_| live.room != Concurrency::Endless) {
             share.running = share.running.saturating_sub(1);
         }
         inner.free(live.caller(), live.skill());
         inner.next(self.limits.running_per_caller)
     }
 
-    /// Takes one that waits out of the queue; false if it does not wait (any more). It is still found
-    /// until [`Queue::forget`].
-    pub(crate) fn withdraw(&self, live: &Live) -> bool {
+    /// Removes a waiting execution; false if it does not wait. It stays findable until [`ExecutionQueue::forget`].
+    pub(crate) fn withdraw(&self, live: &LiveExecution) -> bool {
         let mut inner = lock(&self.inner);
         let waited = inner.stop_waiting(live);
         if waited {
@@ -335,14 +332,13 @@ impl Queue {
         waited
     }
 
-    /// What was taken out is over, and on disk.
-    pub(crate) fn forget(&self, live: &Live) {
+    /// Forgets a withdrawn execution once its end is stored.
+    pub(crate) fn forget(&self, live: &LiveExecution) {
         lock(&self.inner).live.remove(&live.id);
     }
 
-    /// Takes out everything that waits and has no time left. It is still found until
-    /// [`Queue::forget`].
-    pub(crate) fn expired(&self, now: Timestamp) -> Vec<Arc<Live>> {
+    /// Removes waiting executions past their deadline. They stay findable until [`ExecutionQueue::forget`].
+    pub(crate) fn expired(&self, now: Timestamp) -> Vec<Arc<LiveExecution>> {
         let mut inner = lock(&self.inner);
         let mut late = Vec::new();
         while let Some((deadline, id)) = inner.deadlines.first().cloned() {
@@ -358,32 +354,29 @@ impl Queue {
         late
     }
 
-    /// The time at which the next one that waits must be over.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         lock(&self.inner).deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    pub(crate) fn find(&self, id: &ExecutionId) -> Option<Arc<Live>> {
+    pub(crate) fn find(&self, id: &ExecutionId) -> Option<Arc<LiveExecution>> {
         lock(&self.inner).live.get(id).cloned()
     }
 
-    /// How many are not over.
     pub(crate) fn open(&self) -> usize {
         lock(&self.inner).open
     }
 
-    /// How many run at once.
-    fn places(&self, room: Room) -> usize {
+    fn places(&self, room: Concurrency) -> usize {
         match room {
-            Room::Endless => PEOPLE,
-            Room::Places(places) => places,
-            Room::Usual => self.limits.running_per_skill,
+            Concurrency::Endless => PEOPLE,
+            Concurrency::Places(places) => places,
+            Concurrency::Usual => self.limits.running_per_skill,
         }
     }
 }
 
 impl Inner {
-    /// It is over, and found here for a while yet.
+    /// Keeps an ended execution findable for a while.
     fn keep(&mut self, id: &ExecutionId) {
         self.ended.push_back(id.clone());
         if self.ended.len() > ENDED
@@ -415,7 +408,7 @@ impl Inner {
         }
     }
 
-    fn stop_waiting(&mut self, live: &Live) -> bool {
+    fn stop_waiting(&mut self, live: &LiveExecution) -> bool {
         self.deadlines.remove(&live.deadline());
         let Some(lane) = self.lanes.get_mut(live.skill()) else { return false };
         let Some(waiting) = lane.waiting.get_mut(live.caller()) else { return false };
@@ -426,9 +419,9 @@ impl Inner {
         waited
     }
 
-    /// Everything that can run now, in every lane. A caller whose last place was free uses it for
-    /// what has waited longest, in whichever lane that is.
-    fn next(&mut self, per_caller: usize) -> Vec<Arc<Live>> {
+    /// Starts everything that can run now, in every lane. A caller's last free slot goes to the execution that waited
+    /// longest.
+    fn next(&mut self, per_caller: usize) -> Vec<Arc<LiveExecution>> {
         let mut ready = Vec::new();
         loop {
             let lanes = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
@@ -438,7 +431,7 @@ impl Inner {
         }
     }
 
-    fn next_of(&mut self, skill: &SkillId, per_caller: usize) -> Vec<Arc<Live>> {
+    fn next_of(&mut self, skill: &SkillId, per_caller: usize) -> Vec<Arc<LiveExecution>> {
         let mut ready = Vec::new();
         while let Some((_, id)) = self.first_of(skill, per_caller) {
             ready.push(self.begin(&id));
@@ -446,31 +439,31 @@ impl Inner {
         ready
     }
 
-    /// One that waits takes its places.
-    fn begin(&mut self, id: &ExecutionId) -> Arc<Live> {
+    /// Moves a waiting execution to running.
+    fn begin(&mut self, id: &ExecutionId) -> Arc<LiveExecution> {
         let live = Arc::clone(self.live.get(id).expect("what waits is there"));
         self.stop_waiting(&live);
         if let Some(lane) = self.lanes.get_mut(live.skill()) {
             lane.running += 1;
         }
-        if live.room != Room::Endless {
+        if live.room != Concurrency::Endless {
             self.callers.entry(live.caller().clone()).or_default().running += 1;
         }
         live
     }
 
-    /// The first in a lane that has a free place, of a caller who has.
+    /// First execution of a lane with a free slot whose caller is below its limit.
     fn first_of(&self, skill: &SkillId, per_caller: usize) -> Option<(Timestamp, ExecutionId)> {
         let lane = self.lanes.get(skill).filter(|lane| lane.running < lane.places)?;
         let callers = lane.waiting.iter().filter(|(caller, _)| {
-            // People's work takes no place of its caller's either.
+            // Human work does not count towards the caller's limit either.
             lane.places == PEOPLE || self.callers.get(*caller).is_none_or(|share| share.running < per_caller)
         });
         callers.filter_map(|(_, waiting)| waiting.first()).min().cloned()
     }
 }
 
-/// Whether a value takes about as much as is left, or less.
+/// Whether the approximate size of a value is at most `left`.
 fn fits(value: &Value, left: &mut usize) -> bool {
     let own = 32 + value.as_str().map_or(0, str::len);
     let Some(rest) = left.checked_sub(own) else { return false };
@@ -485,7 +478,7 @@ fn fits(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// Whether an execution may be shown as over.
+/// Ends an execution in memory; a second end is logged.
 pub(crate) fn ends(execution: &mut Execution, state: ExecutionState, at: Timestamp) {
     if let Err(illegal) = execution.end(state, at) {
         tracing::error!(execution = %execution.id, %illegal, "an execution was to end twice");

@@ -1,4 +1,4 @@
-//! Running what is next, through the call chain, until it is over.
+//! Runs queued executions through the call chain until they end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,33 +12,32 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
-use super::entry::Entry;
-use super::queue::{Live, ends};
+use super::pending_insert::PendingInsert;
+use super::queue::{LiveExecution, ends};
 use crate::Engine;
 use crate::access::{Caller, Credential};
-use crate::call::{Call, Called, ClientSays};
+use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{Callback, Change, Conflict, ExecutionPlace, Place, StoreError};
-use crate::skills::Offered;
+use crate::ports::store::{Change, Conflict, ExecutionAttempt, ExecutionCallback, ResultTarget, StoreError};
+use crate::skills::PublishedSkill;
 
-/// How often the program of an execution is started at most when the server dies under it. Attempts that
-/// were interrupted before their program started do not count; the execution's deadline bounds them.
+/// Maximum number of program starts when the server crashes repeatedly. Attempts interrupted before the program started
+/// do not count; the deadline bounds them.
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 
-/// How an attempt came out.
-enum Attempt {
-    /// The execution is over, and on disk.
+enum AttemptEnd {
+    /// The execution ended and is stored.
     Over(ExecutionState, Timestamp),
-    /// What it runs on cannot be reached; it may be tried again after so long.
+    /// The backend is unavailable; retry after this time.
     Again(Duration),
-    /// It is another process's now, or this one stops.
+    /// Another process took the execution, or this one stops.
     Left,
 }
 
-/// The state an attempt leads to; none if another attempt follows.
+/// End state of an attempt; `None` if another attempt follows.
 pub(crate) fn ending(
-    place: &ExecutionPlace,
+    place: &ExecutionAttempt,
     result: &Result<ToolOutput, ExecutionFailure>,
     late: bool,
     stops: bool,
@@ -48,10 +47,10 @@ pub(crate) fn ending(
             let output = output.structured.clone().unwrap_or_else(|| output.value());
             Some(ExecutionState::Completed { output })
         }
-        // Stopped by us, not by whoever asked for it: it is taken up again.
+        // Stopped by the server, not by the caller: it resumes at the next start.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
         Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
-        // Its time was up before anyone let it begin.
+        // The deadline passed before it was allowed to begin.
         Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
             Some(ExecutionState::TimedOut { failure: failure.clone() })
         }
@@ -60,23 +59,26 @@ pub(crate) fn ending(
 }
 
 impl Engine {
-    /// Runs these, the first in the very task that awaits, and then whatever can run because of it.
-    pub(super) fn run_here(&self, ready: Vec<Arc<Live>>) -> BoxFuture<'static, ()> {
+    /// Runs these executions, the first in the current task, and then those that can run because of it.
+    pub(super) fn run_queued(&self, ready: Vec<Arc<LiveExecution>>) -> BoxFuture<'static, ()> {
         let engine = self.clone();
         Box::pin(async move {
             let mut ready = VecDeque::from(ready);
             while let Some(live) = ready.pop_front() {
                 for other in ready.drain(..) {
-                    engine.tasks().spawn(engine.run_here(vec![other]));
+                    engine.tasks().spawn(engine.run_queued(vec![other]));
                 }
                 ready.extend(engine.run_one(&live, None).await);
             }
         })
     }
 
-    /// Runs one to its end, and puts it on disk first if it is not there; those returned can run now that
-    /// it is over.
-    pub(super) async fn run_one(&self, live: &Arc<Live>, entry: Option<&Entry>) -> Vec<Arc<Live>> {
+    /// Runs one execution to its end, storing it first if necessary; returns those that can run now.
+    pub(super) async fn run_one(
+        &self,
+        live: &Arc<LiveExecution>,
+        entry: Option<&PendingInsert>,
+    ) -> Vec<Arc<LiveExecution>> {
         let order = live.order();
         let (trace, traceparent) = (order.trace.trace_id.as_deref(), order.trace.traceparent.as_deref());
         let span = tracing::info_span!("execution", id = %live.id, skill = %order.skill, trace_id = trace, traceparent);
@@ -84,17 +86,17 @@ impl Engine {
             let mut pause = Duration::from_millis(100);
             loop {
                 match self.attempt(live, entry).await {
-                    Ok(Attempt::Over(state, at)) => {
-                        live.show(|execution| ends(execution, state, at));
+                    Ok(AttemptEnd::Over(state, at)) => {
+                        live.update(|execution| ends(execution, state, at));
                         break;
                     }
-                    Ok(Attempt::Left) => break,
-                    Ok(Attempt::Again(after)) => self.pause(live, after).await,
-                    // Whoever asked was told.
-                    Err(_) if entry.is_some_and(Entry::is_refused) => break,
+                    Ok(AttemptEnd::Left) => break,
+                    Ok(AttemptEnd::Again(after)) => self.pause(live, after).await,
+                    // The submitter got the error.
+                    Err(_) if entry.is_some_and(PendingInsert::is_refused) => break,
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
-                        // Also for one that is cancelled or late: that has to be on disk as well.
+                        // Applies to cancelled and late executions too, whose end must be stored as well.
                         tokio::select! {
                             () = self.clock().sleep_until(self.now().after(pause)) => {}
                             () = self.closing().cancelled() => {}
@@ -106,10 +108,10 @@ impl Engine {
                     break;
                 }
             }
-            live.look(|over| {
+            live.read(|over| {
                 if over.state.is_over() {
                     self.execution_over(over);
-                    log_over(over);
+                    log_end(over);
                 }
             });
         }
@@ -118,7 +120,7 @@ impl Engine {
         self.queue().leave(live)
     }
 
-    /// Tells whoever counts, and whoever tells callers.
+    /// Reports the end to the meter and to the callback sender.
     fn execution_over(&self, execution: &Execution) {
         self.meter().execution_ended(execution);
         if execution.order.callback.is_some() {
@@ -126,7 +128,7 @@ impl Engine {
         }
     }
 
-    async fn pause(&self, live: &Live, span: Duration) {
+    async fn pause(&self, live: &LiveExecution, span: Duration) {
         let until = live.order().deadline().min(self.now().after(span));
         tokio::select! {
             () = self.clock().sleep_until(until) => {}
@@ -135,11 +137,11 @@ impl Engine {
         }
     }
 
-    async fn attempt(&self, live: &Live, entry: Option<&Entry>) -> Result<Attempt, EngineError> {
+    async fn attempt(&self, live: &LiveExecution, entry: Option<&PendingInsert>) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
             return match self.closed().is_cancelled() {
-                true => Ok(Attempt::Left),
+                true => Ok(AttemptEnd::Left),
                 false => self.give_up(entry, &execution, crate::call::cancelled()).await,
             };
         }
@@ -148,7 +150,7 @@ impl Engine {
             return self.give_up(entry, &execution, late(&execution)).await;
         }
         if self.is_closing() {
-            return Ok(Attempt::Left);
+            return Ok(AttemptEnd::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
@@ -157,8 +159,8 @@ impl Engine {
         match &execution.order.target {
             InvocationTarget::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
             InvocationTarget::Agent => {
-                self.settle(entry).await?;
-                // Apart, or every attempt would carry the room that a conversation takes.
+                self.ensure_committed(entry).await?;
+                // Boxed, so that other attempts' futures stay small.
                 Box::pin(self.run_agent(live, &execution, offered)).await
             }
         }
@@ -166,16 +168,16 @@ impl Engine {
 
     async fn run_tool(
         &self,
-        live: &Live,
-        entry: Option<&Entry>,
+        live: &LiveExecution,
+        entry: Option<&PendingInsert>,
         execution: &Execution,
-        offered: &Offered,
+        offered: &PublishedSkill,
         tool: &ToolName,
-    ) -> Result<Attempt, EngineError> {
+    ) -> Result<AttemptEnd, EngineError> {
         let caller = &caller_of(execution);
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
-        let place = ExecutionPlace {
+        let place = ExecutionAttempt {
             execution: execution.id.clone(),
             attempt,
             may_retry: retry.is_some_and(|retry| attempt < retry.max_attempts),
@@ -184,7 +186,7 @@ impl Engine {
         };
         let began = |at| began(live, at);
         let called = self
-            .call(Call {
+            .call(ToolCallRequest {
                 caller,
                 protocol: execution.order.protocol,
                 served: &offered.served,
@@ -192,9 +194,9 @@ impl Engine {
                 tool: tool.clone(),
                 arguments: execution.order.inputs.clone(),
                 offered: true,
-                client: ClientSays::NotAsked,
+                client: ClientDecision::NotAsked,
                 turn: None,
-                place: Some(Place::Execution(place.clone())),
+                place: Some(ResultTarget::Execution(place.clone())),
                 entry,
                 trace: &execution.order.trace,
                 began: Some(&began),
@@ -203,23 +205,30 @@ impl Engine {
             })
             .await;
         let ended = match called {
-            Ok(Called::Ended(ended)) => ended,
-            Ok(Called::AskClient) => return Err(EngineError::new(Code::Internal, "an execution has no app to ask")),
-            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => return Ok(Attempt::Left),
+            Ok(CallOutcome::Ended(ended)) => ended,
+            Ok(CallOutcome::AskClient) => {
+                return Err(EngineError::new(Code::Internal, "an execution has no app to ask"));
+            }
+            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => return Ok(AttemptEnd::Left),
             Err(error) => return Err(error),
         };
         let late = ended.at >= execution.order.deadline();
         Ok(match ending(&place, &ended.result, late, self.closed().is_cancelled()) {
-            Some(state) => Attempt::Over(state, ended.at),
-            None if self.closed().is_cancelled() => Attempt::Left,
+            Some(state) => AttemptEnd::Over(state, ended.at),
+            None if self.closed().is_cancelled() => AttemptEnd::Left,
             None => {
                 let backoff = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
-                Attempt::Again(backoff * 2_u32.saturating_pow(attempt - 1))
+                AttemptEnd::Again(backoff * 2_u32.saturating_pow(attempt - 1))
             }
         })
     }
 
-    async fn run_agent(&self, live: &Live, execution: &Execution, offered: &Offered) -> Result<Attempt, EngineError> {
+    async fn run_agent(
+        &self,
+        live: &LiveExecution,
+        execution: &Execution,
+        offered: &PublishedSkill,
+    ) -> Result<AttemptEnd, EngineError> {
         let caller = &caller_of(execution);
         let attempt = execution.attempt + 1;
         let at = self.now();
@@ -228,13 +237,13 @@ impl Engine {
         let warrant = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
         match self.store().commit(vec![start]).await {
-            Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),
+            Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(AttemptEnd::Left),
             other => other?,
         }
         began(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
         if self.is_closing() && !matches!(answer, Ok(Ok(_))) {
-            return Ok(Attempt::Left);
+            return Ok(AttemptEnd::Left);
         }
         let state = match answer {
             Ok(Ok(output)) => ExecutionState::Completed { output },
@@ -245,8 +254,8 @@ impl Engine {
         self.end_execution(&live.now(), state).await
     }
 
-    /// Records that the program of an attempt has started. A failure is logged: the attempt then does not
-    /// count towards the limit.
+    /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
+    /// the limit.
     pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
         let mark = Change::MarkStarted { id: execution.clone(), owner: self.process().to_owned(), attempt };
         if let Err(error) = self.store().commit(vec![mark]).await {
@@ -254,20 +263,19 @@ impl Engine {
         }
     }
 
-    /// Ends an execution without another attempt.
     async fn give_up(
         &self,
-        entry: Option<&Entry>,
+        entry: Option<&PendingInsert>,
         execution: &Execution,
         failure: ExecutionFailure,
-    ) -> Result<Attempt, EngineError> {
-        self.settle(entry).await?;
+    ) -> Result<AttemptEnd, EngineError> {
+        self.ensure_committed(entry).await?;
         self.end_execution(execution, ExecutionState::of_failure(failure)).await
     }
 
-    async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<Attempt, EngineError> {
+    async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<AttemptEnd, EngineError> {
         let at = self.now();
-        let place = ExecutionPlace {
+        let place = ExecutionAttempt {
             execution: execution.id.clone(),
             attempt: execution.attempt,
             may_retry: false,
@@ -275,18 +283,18 @@ impl Engine {
             callback: execution.order.callback.is_some(),
         };
         match self.store().commit(self.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
-            Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(Attempt::Left),
+            Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(AttemptEnd::Left),
             other => {
                 other?;
-                Ok(Attempt::Over(state, at))
+                Ok(AttemptEnd::Over(state, at))
             }
         }
     }
 
-    /// The changes that end an execution: kept as long as it asks for, and its caller told.
+    /// Changes that end an execution: its end state, and its callback if it has one.
     pub(crate) fn end_of_execution(
         &self,
-        place: &ExecutionPlace,
+        place: &ExecutionAttempt,
         attempt: u32,
         state: ExecutionState,
         at: Timestamp,
@@ -301,16 +309,16 @@ impl Engine {
             kept_until: at.after(Duration::from_millis(place.keep_ms)),
         }];
         if place.callback {
-            changes.push(Change::PutCallback(Callback { execution: id.clone(), due: at, attempts: 0 }));
+            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
         }
         changes
     }
 
-    /// Ends one that was taken out of the queue before it began.
-    pub(super) async fn end_unbegun(&self, live: &Live, failure: ExecutionFailure) -> Result<(), EngineError> {
+    /// Ends an execution that was removed from the queue before it began.
+    pub(super) async fn end_unbegun(&self, live: &LiveExecution, failure: ExecutionFailure) -> Result<(), EngineError> {
         let ended = self.give_up(None, &live.now(), failure).await;
-        if let Ok(Attempt::Over(state, at)) = &ended {
-            live.show(|execution| ends(execution, state.clone(), *at));
+        if let Ok(AttemptEnd::Over(state, at)) = &ended {
+            live.update(|execution| ends(execution, state.clone(), *at));
             self.execution_over(&live.now());
         }
         self.queue().forget(live);
@@ -318,16 +326,16 @@ impl Engine {
     }
 }
 
-/// Shows that an attempt has begun.
-fn began(live: &Live, at: Timestamp) {
-    live.show(|execution| {
+/// Marks in memory that an attempt began.
+fn began(live: &LiveExecution, at: Timestamp) {
+    live.update(|execution| {
         if let Err(illegal) = execution.begin(at) {
             tracing::error!(id = %execution.id, %illegal, "an execution that is over was begun");
         }
     });
 }
 
-/// Whoever asked, as far as it was kept.
+/// Rebuilds the caller from the stored order.
 fn caller_of(execution: &Execution) -> Caller {
     let order = &execution.order;
     let credential = match &order.caller {
@@ -339,8 +347,8 @@ fn caller_of(execution: &Execution) -> Caller {
     Caller { principal: order.caller.clone(), person: order.person.clone(), request: order.request.clone(), credential }
 }
 
-/// A line for the operator, below the execution's ids and its caller's trace; ends as wished are many.
-fn log_over(execution: &Execution) {
+/// Logs the end of an execution; successful ends only at debug level.
+fn log_end(execution: &Execution) {
     let (state, attempt) = (execution.state.as_str(), execution.attempt);
     match &execution.state {
         ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {

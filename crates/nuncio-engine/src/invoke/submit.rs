@@ -1,4 +1,4 @@
-//! Taking a request in: who may, whether it fits, whether there is room; then it is on disk.
+//! Accepts an execution: authorisation, input validation and capacity, then the commit.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,90 +13,74 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::agent;
-use super::entry::{Answered, Entry, Tell};
-use super::queue::{Full, Live};
+use super::pending_insert::{CommitReceiver, NotifyWhen, PendingInsert};
+use super::queue::{LiveExecution, QueueLimitReached};
 use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
 use crate::ports::store::{Conflict, StoreError};
-use crate::skills::{Barred, Offered};
+use crate::skills::{AccessDenied, PublishedSkill};
 
-/// A wish to have a skill executed.
+/// Request to execute a skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    /// Which skill.
     pub skill: String,
-    /// By which protocol it came.
     pub protocol: Protocol,
-    /// With what.
     pub inputs: Map<String, Value>,
-    /// How urgent it is.
     pub priority: Priority,
-    /// How long the caller is ready to wait.
+    /// Caller's timeout; the skill's own timeout is the maximum.
     pub timeout: Option<Duration>,
-    /// Identifiers to pass on.
+    /// Trace identifiers that are forwarded to the tool.
     pub trace: TraceIds,
-    /// Who wants to be told when it is over.
+    /// URL that is called when the execution ends.
     pub callback: Option<Url>,
-    /// What makes a repeated request the same execution.
     pub idempotency: Option<Idempotency>,
 }
 
-/// An execution that is accepted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Submitted {
-    /// The execution, as it was when the request was answered.
+pub struct SubmittedExecution {
+    /// State when the request was answered.
     pub execution: Execution,
-    /// Whether the same request came before.
+    /// Whether this repeats an earlier request.
     pub again: bool,
 }
 
-/// Why a request was not accepted. Nothing has changed.
+/// Why an execution was not accepted. Nothing was stored.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Refusal {
-    /// The caller may not.
-    Barred(Barred),
-    /// The inputs do not fit.
+pub enum SubmitError {
+    AccessDenied(AccessDenied),
     Inputs(Vec<SchemaViolation>),
-    /// There is no room.
-    Full(Full),
-    /// Something else.
+    Full(QueueLimitReached),
     Engine(EngineError),
 }
 
-impl<E: Into<EngineError>> From<E> for Refusal {
+impl<E: Into<EngineError>> From<E> for SubmitError {
     fn from(error: E) -> Self {
         Self::Engine(error.into())
     }
 }
 
 impl Engine {
-    /// Accepts an execution: when this returns it is on disk, and will come to an end.
-    ///
-    /// # Errors
-    /// It was not accepted, and why.
-    pub async fn submit(&self, caller: &Caller, submission: Submission) -> Result<Submitted, Refusal> {
+    /// Accepts an execution. It is stored when this returns and will reach an end state.
+    pub async fn submit(&self, caller: &Caller, submission: Submission) -> Result<SubmittedExecution, SubmitError> {
         self.submit_and_wait(caller, submission, None).await
     }
 
-    /// The same, for one who waits until it is over or that time has come: the execution is as it is then.
-    ///
-    /// # Errors
-    /// It was not accepted, and why.
+    /// Like [`Engine::submit`], but waits until the execution is over or `until`.
     pub async fn submit_until(
         &self,
         caller: &Caller,
         submission: Submission,
         until: Timestamp,
-    ) -> Result<Submitted, Refusal> {
+    ) -> Result<SubmittedExecution, SubmitError> {
         let submitted = self.submit_and_wait(caller, submission, Some(until)).await?;
         if !submitted.again {
             return Ok(submitted);
         }
         let execution = self.execution_until(caller, submitted.execution.id.as_str(), until).await?;
-        Ok(Submitted { execution, again: true })
+        Ok(SubmittedExecution { execution, again: true })
     }
 
     async fn submit_and_wait(
@@ -104,12 +88,13 @@ impl Engine {
         caller: &Caller,
         submission: Submission,
         until: Option<Timestamp>,
-    ) -> Result<Submitted, Refusal> {
-        let offered = self.skill(Some(caller), &submission.skill).ok_or(Refusal::Barred(Barred::NotFound))?;
-        self.may_use(caller, &offered).map_err(Refusal::Barred)?;
+    ) -> Result<SubmittedExecution, SubmitError> {
+        let offered =
+            self.skill(Some(caller), &submission.skill).ok_or(SubmitError::AccessDenied(AccessDenied::NotFound))?;
+        self.may_use(caller, &offered).map_err(SubmitError::AccessDenied)?;
         if self.is_closing() {
             let message = "the server is stopping; try again in a moment";
-            return Err(Refusal::Engine(EngineError::new(Code::ShuttingDown, message)));
+            return Err(SubmitError::Engine(EngineError::new(Code::ShuttingDown, message)));
         }
         if let Some(before) = self.submitted_before(caller, &offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
@@ -121,9 +106,9 @@ impl Engine {
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller, &execution.order.skill);
 
-        self.queue().reserve(who, skill).map_err(Refusal::Full)?;
+        self.queue().reserve(who, skill).map_err(SubmitError::Full)?;
         match self.accept(execution, Arc::clone(&offered), idempotency.clone(), until).await {
-            Ok(execution) => Ok(Submitted { execution, again: false }),
+            Ok(execution) => Ok(SubmittedExecution { execution, again: false }),
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.submitted_before(caller, &offered, idempotency.as_ref()).await?;
@@ -133,60 +118,60 @@ impl Engine {
         }
     }
 
-    /// Gets it on disk and going. A caller who hangs up meanwhile changes nothing: what is on disk runs.
-    /// Whoever waits until some time gets it as it is then, others as it was accepted.
+    /// Stores and starts the execution; a caller that disconnects changes nothing. With `until` the state at that time
+    /// is returned, otherwise the accepted one.
     async fn accept(
         &self,
         execution: Execution,
-        offered: Arc<Offered>,
+        offered: Arc<PublishedSkill>,
         idempotency: Option<Idempotency>,
         until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
-        let tell = if until.is_some() { Tell::WhenOver } else { Tell::AtOnce };
-        let live = Live::new(execution.clone(), Some(offered), self.closed());
+        let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
+        let live = LiveExecution::new(execution.clone(), Some(offered), self.closed());
         self.queue().announce(&live);
-        let (entry, accepted) = Entry::new(execution.clone(), self.lease(), idempotency, tell);
+        let (entry, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
         let entry = Arc::new(entry);
         let told_by = Arc::downgrade(&entry);
-        self.tasks().spawn(self.clone().take_in(Arc::clone(&live), entry));
+        self.tasks().spawn(self.clone().insert_and_run(Arc::clone(&live), entry));
         match until {
             None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
             Some(until) => self.waited(&live, &told_by, accepted, until).await.map(|()| live.now()),
         }
     }
 
-    /// The task of its own in which it gets on disk and, if there is a place, runs.
-    async fn take_in(self, live: Arc<Live>, entry: Arc<Entry>) {
+    /// Background task that stores the execution and runs it if a slot is free.
+    async fn insert_and_run(self, live: Arc<LiveExecution>, entry: Arc<PendingInsert>) {
         let ready = if self.queue().enter_at_once(&live) {
             let ready = self.run_one(&live, Some(&entry)).await;
-            entry.tell();
+            entry.notify_committed();
             ready
-        } else if self.settle(Some(&entry)).await.is_ok() {
-            entry.tell();
+        } else if self.ensure_committed(Some(&entry)).await.is_ok() {
+            entry.notify_committed();
             self.queue().enter(&live)
         } else {
             return self.queue().give_up(&live);
         };
-        // Mostly nobody waited for its place; then there is nothing to make room for.
+        // Usually nothing waits for the slot.
         if !ready.is_empty() {
-            self.run_here(ready).await;
+            self.run_queued(ready).await;
         }
     }
 
-    /// Waits until it is over, or that time has come and it is on disk.
+    /// Waits until the execution is over, or until that time but at least until it is stored.
     async fn waited(
         &self,
-        live: &Live,
-        entry: &Weak<Entry>,
-        mut accepted: Answered,
+        live: &LiveExecution,
+        entry: &Weak<PendingInsert>,
+        mut accepted: CommitReceiver,
         until: Timestamp,
     ) -> Result<(), StoreError> {
         let told = tokio::select! {
             biased;
             told = &mut accepted => told,
-            () = self.no_longer(until) => {
-                // Gone with its task, it tells that too.
-                entry.upgrade().inspect(|entry| entry.tell());
+            () = self.until_or_closing(until) => {
+                // If its task is gone, the closed channel reports that.
+                entry.upgrade().inspect(|entry| entry.notify_committed());
                 return accepted.await.unwrap_or_else(|_| given_up());
             }
         };
@@ -195,19 +180,19 @@ impl Engine {
         Ok(())
     }
 
-    /// What the same request made before; an error if its body was another.
+    /// Execution of an earlier request with the same key; an error if its body differed.
     async fn submitted_before(
         &self,
         caller: &Caller,
-        offered: &Offered,
+        offered: &PublishedSkill,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Submitted>, EngineError> {
+    ) -> Result<Option<SubmittedExecution>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
         let skill = &offered.skill().id;
         let found = self.store().execution_by_key(&caller.principal, skill, &idempotency.key).await?;
         let Some((id, body)) = found else { return Ok(None) };
         let execution = match self.execution(caller, id.as_str()).await {
-            // It was kept long enough, and its key goes with it.
+            // Its retention ended; its key is deleted with it.
             Err(error) if error.code == Code::ExecutionNotFound => {
                 self.forget_executions(self.now()).await?;
                 return Ok(None);
@@ -218,21 +203,26 @@ impl Engine {
             let message = "this Idempotency-Key came before with another body; use a new key for a new request";
             return Err(EngineError::new(Code::IdempotencyMismatch, message));
         }
-        Ok(Some(Submitted { execution, again: true }))
+        Ok(Some(SubmittedExecution { execution, again: true }))
     }
 
-    /// The order, checked against the skill and with its defaults filled in.
-    fn order(&self, caller: &Caller, offered: &Offered, submission: Submission) -> Result<AcceptedInvocation, Refusal> {
+    /// Builds the order: inputs validated, defaults filled in.
+    fn order(
+        &self,
+        caller: &Caller,
+        offered: &PublishedSkill,
+        submission: Submission,
+    ) -> Result<AcceptedInvocation, SubmitError> {
         let skill = offered.skill();
         let inputs = match &offered.tool {
             Some(tool) => {
                 let inputs = with_defaults(tool.input.source(), submission.inputs);
                 let inputs = Value::Object(inputs);
-                tool.input.check(&inputs).map_err(Refusal::Inputs)?;
+                tool.input.check(&inputs).map_err(SubmitError::Inputs)?;
                 let Value::Object(inputs) = inputs else { unreachable!("it was made from a map") };
                 inputs
             }
-            None => agent::check_inputs(submission.inputs).map_err(Refusal::Inputs)?,
+            None => agent::check_inputs(submission.inputs).map_err(SubmitError::Inputs)?,
         };
         let limits = self.queue().limits();
         let timeout = self.execution_timeout(offered);
@@ -270,14 +260,14 @@ fn given_up() -> Result<(), StoreError> {
     Err(StoreError::Unavailable("the request was given up".to_owned()))
 }
 
-/// How long a process that has died keeps what it held.
+/// Validity of an execution lease after its process stopped renewing it.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Inputs that were left out and have a default get it.
+/// Fills in schema defaults for missing inputs.
 fn with_defaults(schema: &Value, mut inputs: Map<String, Value>) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What thinks.
+//! Brains: what generates an agent's messages.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -14,154 +14,140 @@ use serde_json::{Map, Value};
 
 use crate::converse::LiveTurn;
 
-/// What a brain is given to think about.
+/// Input of one brain step.
 #[derive(Debug, Clone)]
 pub struct Prompt {
-    /// Whose brain.
     pub agent: Arc<Agent>,
     /// The conversation so far, compacted to the brain's window.
     pub history: Vec<Message>,
-    /// The tools it may call.
     pub tools: Vec<OfferedTool>,
-    /// Every option of the agent's: what the client set, or the default.
+    /// All options of the agent: client values or defaults.
     pub options: BTreeMap<OptionName, String>,
 }
 
-/// A tool as a brain sees it.
+/// A tool as offered to a brain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfferedTool {
-    /// The name to call it by.
     pub name: ToolName,
-    /// What it does.
     pub description: String,
-    /// What it takes.
     pub parameters: Value,
 }
 
-/// How a brain ended one step of thinking.
+/// How one brain step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thought {
-    /// Why it stopped. With tool calls made, `tool_use` and `end_turn` mean the same: the calls
-    /// are run and it is asked again.
+pub struct BrainStepEnd {
+    /// Why the brain stopped. If it made tool calls, `tool_use` and `end_turn` mean the same: the calls run and the
+    /// brain continues.
     pub stop: StopReason,
-    /// What it counted, if it counts.
+    /// Token usage, if known.
     pub usage: Option<Usage>,
 }
 
-impl Thought {
-    /// A step that ended by itself.
+impl BrainStepEnd {
     #[must_use]
     pub fn ended(stop: StopReason) -> Self {
         Self { stop, usage: None }
     }
 }
 
-/// Why a brain could not go on.
+/// Why a brain step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
-    /// It failed; the text is for people and is kept.
+    /// The text is shown to people and stored.
     #[error("{0}")]
     Failed(String),
-    /// It wrote more than a turn may hold.
     #[error(transparent)]
     TooMuch(#[from] LogFull),
 }
 
-/// Something that thinks: history in, text, thinking and tool calls out.
+/// Generates messages: history in; text, thinking and tool calls out.
 ///
-/// A brain keeps no state between steps. It is cancelled by dropping the future.
+/// A brain keeps no state between steps and is cancelled by dropping the future.
 #[async_trait]
 pub trait Brain: fmt::Debug + Send + Sync + 'static {
-    /// Thinks one step, writing to `voice` as it goes.
-    async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError>;
+    /// Runs one step, writing to `voice`.
+    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError>;
 
-    /// Sums up a history that no longer fits; nothing when it cannot. Then it is left out unsaid.
+    /// Summarises messages that no longer fit the window; `None` if it cannot, and they are dropped.
     async fn summarize(&self, _prompt: Prompt) -> Option<String> {
         None
     }
 
-    /// How many bytes of history it can take; none for any amount.
+    /// Maximum history size in bytes; `None` for no limit.
     fn window(&self) -> Option<usize> {
         None
     }
 }
 
-/// Makes brains from what agent files say.
-pub trait Brains: fmt::Debug + Send + Sync + 'static {
-    /// The brain an agent asks for, or what is wrong with it.
+/// Creates brains from agent files.
+pub trait BrainFactory: fmt::Debug + Send + Sync + 'static {
+    /// Builds the brain that the agent file configures; `Err` says what is wrong with that configuration.
     fn brain(&self, agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String>;
 }
 
-/// Where a brain speaks: pieces go straight into the turn's event log and to whoever listens.
+/// Output of a brain: text goes straight to the turn's event log and its readers.
 #[derive(Debug)]
-pub struct Speaker {
+pub struct BrainWriter {
     turn: Arc<LiveTurn>,
-    said: Said,
+    said: BrainOutput,
     since_pause: u32,
     answers: Vec<CallAnswer>,
 }
 
-/// What a brain said in one step.
+/// Everything a brain wrote in one step.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    /// Blocks in the order they were begun.
-    pub(crate) pieces: Vec<Piece>,
-    /// Which of them are calls that the brain runs itself, if the app allows it.
+pub(crate) struct BrainOutput {
+    /// In the order in which they began.
+    pub(crate) pieces: Vec<OutputPiece>,
+    /// Indexes of calls that the brain runs itself, if the app allows it.
     pub(crate) asked: HashSet<usize>,
-    /// What such calls came to.
+    /// Results of such calls.
     pub(crate) results: Vec<(CallId, Content)>,
 }
 
-/// A block as it was said.
 #[derive(Debug)]
-pub(crate) enum Piece {
-    /// Text or thinking.
+pub(crate) enum OutputPiece {
     Spoken {
-        /// Which of the two.
         voice: OutputKind,
-        /// What was said.
         text: String,
-        /// What the brain wants back with it.
+        /// Extra fields that the brain needs back in the history.
         extra: Extra,
     },
-    /// A tool call: the id the brain gave, if any.
     Call {
-        /// The id the brain gave it.
+        /// Id from the brain, if it gave one.
         id: Option<CallId>,
-        /// The tool.
         name: ToolName,
-        /// The arguments.
         input: Map<String, Value>,
-        /// What the brain wants back with it.
+        /// Extra fields that the brain needs back in the history.
         extra: Extra,
     },
 }
 
-/// After how many pieces a fast brain lets others have the thread.
+/// Pieces after which a fast brain yields to other tasks.
 const PAUSE_EVERY: u32 = 256;
 
-impl Speaker {
+impl BrainWriter {
     pub(crate) fn new(turn: Arc<LiveTurn>) -> Self {
-        Self { turn, said: Said::default(), since_pause: 0, answers: Vec::new() }
+        Self { turn, said: BrainOutput::default(), since_pause: 0, answers: Vec::new() }
     }
 
-    /// A speaker into a turn of one's own, for trying a brain without an engine.
+    /// Writes to a given turn, for running a brain without an engine.
     #[must_use]
     pub fn for_turn(turn: Arc<LiveTurn>) -> Self {
         Self::new(turn)
     }
 
-    /// The message that what was said would become. A call without an id gets its place for one.
+    /// The message written so far. Calls without id are numbered by position.
     #[must_use]
     pub fn message(&self) -> Message {
         let blocks = self.said.pieces.iter().enumerate().map(|(place, piece)| match piece {
-            Piece::Spoken { voice: OutputKind::Text, text, extra } => {
+            OutputPiece::Spoken { voice: OutputKind::Text, text, extra } => {
                 Block::Text { text: text.clone(), extra: extra.clone() }
             }
-            Piece::Spoken { voice: OutputKind::Thinking, text, extra } => {
+            OutputPiece::Spoken { voice: OutputKind::Thinking, text, extra } => {
                 Block::Thinking { thinking: text.clone(), extra: extra.clone() }
             }
-            Piece::Call { id, name, input, extra } => {
+            OutputPiece::Call { id, name, input, extra } => {
                 let nameless = || CallId::parse(&format!("call-{place}")).expect("a number is a call id");
                 let id = id.clone().unwrap_or_else(nameless);
                 let call = ToolCall { id, name: name.clone(), input: input.clone() };
@@ -171,51 +157,42 @@ impl Speaker {
         Message::assistant(blocks.collect())
     }
 
-    /// Says a piece of text.
-    ///
-    /// # Errors
-    /// The turn is full.
+    /// Appends text.
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
         self.speak(OutputKind::Text, piece).await
     }
 
-    /// Thinks a piece aloud.
-    ///
-    /// # Errors
-    /// The turn is full.
+    /// Appends thinking.
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
         self.speak(OutputKind::Thinking, piece).await
     }
 
-    /// Calls a tool. The call is announced when the step is over, with the others of the step.
+    /// Adds a tool call. All calls are announced when the step ends.
     pub fn call(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
-        self.said.pieces.push(Piece::Call { id, name, input, extra: Extra::new() });
+        self.said.pieces.push(OutputPiece::Call { id, name, input, extra: Extra::new() });
     }
 
-    /// Asks the app whether a call may run that the brain itself runs, elsewhere: with a tool that is
-    /// none of the agent's. The answer is among [`Self::answers`] of a later step.
+    /// Asks the app to allow a call that the brain runs itself, with a tool that is not the agent's. The answer is in
+    /// [`Self::answers`] of a later step.
     pub fn ask(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
         self.said.asked.insert(self.said.pieces.len());
         self.call(id, name, input);
     }
 
-    /// The app's word on the calls the brain asked about, as [`CallAnswer::Permission`].
+    /// The app's decisions on calls the brain asked about, as [`CallAnswer::Permission`].
     #[must_use]
     pub fn answers(&self) -> &[CallAnswer] {
         &self.answers
     }
 
-    /// What a call came to that the brain asked about.
-    ///
-    /// # Errors
-    /// The turn is full.
+    /// Reports the result of such a call.
     pub fn result(&mut self, call: CallId, content: Content) -> Result<(), BrainError> {
         self.turn.write(|log: &mut EventLog| log.tool_result(call.as_str(), &content))?;
         self.said.results.push((call, content));
         Ok(())
     }
 
-    /// Names the conversation, for a brain that keeps a line open for it.
+    /// The session, for a brain that keeps a connection per session.
     #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.turn.session
@@ -226,15 +203,14 @@ impl Speaker {
         self
     }
 
-    /// Keeps fields with what was last said or called, such as a signature, so that they are in the
-    /// history when the brain sees it again. They do not go into the stream.
+    /// Attaches fields, such as a signature, to the last block, so that they are in the history. They are not streamed.
     pub fn keep(&mut self, fields: Extra) {
-        if let Some(Piece::Spoken { extra, .. } | Piece::Call { extra, .. }) = self.said.pieces.last_mut() {
+        if let Some(OutputPiece::Spoken { extra, .. } | OutputPiece::Call { extra, .. }) = self.said.pieces.last_mut() {
             extra.extend(fields);
         }
     }
 
-    /// Whether anything has reached the client in this step. Until then a brain may start over.
+    /// Whether the client received anything in this step. Until then a brain may start over.
     #[must_use]
     pub fn has_spoken(&self) -> bool {
         !self.said.pieces.is_empty()
@@ -244,11 +220,11 @@ impl Speaker {
         if piece.is_empty() {
             return Ok(());
         }
-        // The readers are woken when the brain pauses: once for all it said until then.
+        // Readers are woken once, when the brain pauses.
         self.turn.write_quietly(|log: &mut EventLog| log.delta(voice, piece))?;
         match self.said.pieces.last_mut() {
-            Some(Piece::Spoken { voice: last, text, .. }) if *last == voice => text.push_str(piece),
-            _ => self.said.pieces.push(Piece::Spoken { voice, text: piece.to_owned(), extra: Extra::new() }),
+            Some(OutputPiece::Spoken { voice: last, text, .. }) if *last == voice => text.push_str(piece),
+            _ => self.said.pieces.push(OutputPiece::Spoken { voice, text: piece.to_owned(), extra: Extra::new() }),
         }
         self.since_pause += 1;
         if self.since_pause >= PAUSE_EVERY {
@@ -258,7 +234,7 @@ impl Speaker {
         Ok(())
     }
 
-    pub(crate) fn into_said(self) -> Said {
+    pub(crate) fn into_output(self) -> BrainOutput {
         self.said
     }
 }

@@ -1,15 +1,14 @@
-//! The time, and waiting for it.
+//! Current time and timers.
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
 use nuncio_core::time::Timestamp;
 
-/// A clock. Tests move theirs by hand.
+/// Tests use a clock that they advance themselves.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Ends when the clock shows `moment`.
+    /// Completes at `moment`.
     fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()>;
 }

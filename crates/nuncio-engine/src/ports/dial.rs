@@ -1,4 +1,4 @@
-//! The one way out to addresses that keep talking: WebSockets of texts.
+//! Outgoing WebSocket connections with text frames.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,47 +8,43 @@ use url::Url;
 
 use super::fetch::{FetchError, Trust};
 
-/// A connection to be made.
 #[derive(Clone)]
-pub struct Dialled {
-    /// Where to: an `http:` or `https:` address.
+pub struct DialRequest {
+    /// An `http:` or `https:` URL.
     pub url: Url,
-    /// Whether the operator named the address, or it came from a stranger.
+    /// Whether the operator configured the URL or it came from outside.
     pub trust: Trust,
-    /// How long it may take to come about.
+    /// Connect timeout.
     pub timeout: Duration,
-    /// The largest frame that is read.
+    /// Maximum incoming frame size, in bytes.
     pub max_frame: usize,
 }
 
-impl fmt::Debug for Dialled {
-    /// Without what may hold a secret: the query.
+impl fmt::Debug for DialRequest {
+    /// Omits the query, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ({:?})", self.url.origin().ascii_serialization(), self.url.path(), self.trust)
     }
 }
 
-/// What comes over a connection.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
-    /// A text.
+pub enum SocketFrame {
     Text(String),
-    /// It ended, with a code if the other side gave one.
+    /// The connection closed, with the peer's close code if any.
     Closed(Option<u16>),
 }
 
-/// Makes connections.
 #[async_trait]
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
-    /// Connects.
-    async fn dial(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError>;
+    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError>;
 }
 
-/// A connection. It answers pings by itself, as long as it is read.
+/// A WebSocket connection. It answers pings while it is read.
 #[async_trait]
-pub trait Wire: Send {
-    /// Sends a text; false when the connection is gone.
+pub trait TextSocket: Send {
+    /// Sends a text frame; false if the connection is closed.
     async fn send(&mut self, text: String) -> bool;
-    /// The next frame. Nothing is lost when it is not waited for to the end.
-    async fn next(&mut self) -> Frame;
+    /// The next frame. Cancel safe.
+    async fn next(&mut self) -> SocketFrame;
 }

@@ -1,20 +1,16 @@
-//! Randomness.
-
 use std::fmt;
 
 use nuncio_core::time::Timestamp;
 
-/// Safe in any path, in ascending order.
+/// Path-safe characters in ascending order, so that encoded times sort.
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// A source of unguessable bytes.
+/// A source of cryptographically secure random bytes.
 pub trait Entropy: fmt::Debug + Send + Sync + 'static {
-    /// Fills `bytes`.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// A random name that sorts by the time it was made: what is used at the same time lies together on
-/// disk. Still 100 random bits.
+/// A random name that sorts by creation time, so that contemporaneous rows lie together on disk. Has 100 random bits.
 pub fn timed_name(entropy: &dyn Entropy, prefix: &str, now: Timestamp) -> String {
     let millis = now.as_millis().unsigned_abs();
     let time = (0..9).rev().map(|place| char::from(LETTERS[usize::try_from(millis >> (5 * place) & 31).unwrap_or(0)]));
@@ -22,7 +18,7 @@ pub fn timed_name(entropy: &dyn Entropy, prefix: &str, now: Timestamp) -> String
     prefix.chars().chain(time).chain(random.chars().take(20)).collect()
 }
 
-/// A random name: `prefix` and 130 bits in letters and digits that are safe in any path.
+/// A random name: `prefix` and 130 random bits in path-safe characters.
 pub fn random_name(entropy: &dyn Entropy, prefix: &str) -> String {
     let mut bytes = [0_u8; 26];
     entropy.fill(&mut bytes);

@@ -1,5 +1,4 @@
-//! What is counted while the engine works. Nothing is counted per delta: the finest grain is a call,
-//! a turn, or a commit.
+//! Metrics of the engine, per call, turn, stream or commit, never per delta.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,32 +9,31 @@ use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::turn::Stop;
 
-/// Someone who counts. It is told of everything as it happens, so it answers at once.
+/// Receives metrics. Implementations must not block.
 pub trait Meter: fmt::Debug + Send + Sync {
-    /// A turn began.
     fn turn_began(&self, agent: &AgentName);
-    /// A turn is over, and on disk.
+    /// A turn ended and is stored.
     fn turn_ended(&self, agent: &AgentName, stop: &Stop, took: Duration);
-    /// A call is over. A tool that the agent does not have is not `declared`: its name is the
-    /// brain's invention, and there is no end to those.
+    /// A call ended. `declared` is false for a tool that the agent does not have: such names are unbounded and must not
+    /// become labels.
     fn call_ended(&self, record: &AuditRecord, declared: bool);
-    /// An execution is over, and on disk.
+    /// An execution ended and is stored.
     fn execution_ended(&self, execution: &Execution);
-    /// Someone began to read a turn as a stream.
+    /// A reader opened a turn as a stream.
     fn stream_opened(&self);
-    /// And has stopped, or hung up.
+    /// A reader closed its stream.
     fn stream_closed(&self);
-    /// A manifest of so many bytes was published; zero when it was cleared.
+    /// A manifest was published; zero bytes when it was cleared.
     fn manifest_published(&self, _bytes: usize, _breaking: bool) {}
-    /// The store made the changes of so many callers in one transaction.
+    /// The store committed the changes of this many callers in one transaction.
     fn committed(&self, callers: usize, took: Duration);
 }
 
-/// Nobody counts.
+/// Discards metrics.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Uncounted;
+pub struct NoopMeter;
 
-impl Meter for Uncounted {
+impl Meter for NoopMeter {
     fn turn_began(&self, _agent: &AgentName) {}
     fn turn_ended(&self, _agent: &AgentName, _stop: &Stop, _took: Duration) {}
     fn call_ended(&self, _record: &AuditRecord, _declared: bool) {}
@@ -45,7 +43,7 @@ impl Meter for Uncounted {
     fn committed(&self, _callers: usize, _took: Duration) {}
 }
 
-/// A stream that is being read, counted as open until it is dropped.
+/// Counts a stream as open until dropped.
 #[derive(Debug)]
 pub struct OpenStream(Arc<dyn Meter>);
 

@@ -1,4 +1,4 @@
-//! Where tools really run.
+//! Execution of tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,58 +15,48 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::SetOnce;
 
-/// A call that the chain has let through: the caller is allowed, the arguments fit.
+/// An authorised call with valid arguments.
 #[derive(Debug, Clone)]
 pub struct RunCall {
-    /// Whose tool.
     pub agent: Arc<Agent>,
-    /// Which tool.
     pub tool: Arc<Tool>,
-    /// The call.
     pub id: CallId,
-    /// Its arguments.
     pub arguments: Map<String, Value>,
-    /// For whom.
     pub caller: Principal,
-    /// The person they belong to.
+    /// The person on whose behalf the caller acts.
     pub person: Option<PersonName>,
-    /// When it must be over. The chain drops the future then; what runs outside must be stopped by
-    /// whoever drops it.
+    /// The call chain drops the future at this time; the runner must then stop the program.
     pub deadline: Timestamp,
-    /// Identifiers to pass on, such as a trace id.
+    /// Identifiers to forward, such as a trace id.
     pub trace: BTreeMap<&'static str, String>,
-    /// Where the runner reports that the program has started.
     pub program_start: ProgramStart,
-    /// Where the runner notes the messages that carry the call to a person's device.
+    /// Collects the messages that carry the call to a person's device.
     pub sent: SentMessages,
 }
 
-/// Whether the program of a call has started. A runner reports it once the program runs, or once the
-/// request that makes it run is about to be sent; an execution that is interrupted before that has not
-/// used an attempt.
+/// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
+/// sent; an execution interrupted before has not used an attempt.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramStart(Option<Arc<SetOnce<()>>>);
 
 impl ProgramStart {
-    /// For a call whose start somebody waits for.
+    /// Observed by an execution.
     #[must_use]
     pub(crate) fn observed() -> Self {
         Self(Some(Arc::new(SetOnce::new())))
     }
 
-    /// The program has started. Reporting it again changes nothing.
+    /// Reports the start; repeating it changes nothing.
     pub fn report(&self) {
         if let Some(start) = &self.0 {
             let _ = start.set(());
         }
     }
 
-    /// Whether the program has started.
     pub(crate) fn is_reported(&self) -> bool {
         self.0.as_ref().is_some_and(|start| start.initialized())
     }
 
-    /// Waits until the program has started.
     pub(crate) async fn reported(&self) {
         match &self.0 {
             Some(start) => {
@@ -77,16 +67,15 @@ impl ProgramStart {
     }
 }
 
-/// The messages that carried a call to a person's device. Clones share one list.
+/// Messages that carried a call to a person's device. Clones share one list.
 #[derive(Debug, Clone, Default)]
 pub struct SentMessages(Arc<Mutex<Vec<MessageReference>>>);
 
-/// The number of messages of one call that its record names: a call that is sent again more often than this has
-/// failed in another way.
+/// Maximum number of messages per call in the audit record.
 const MAX_SENT: usize = 8;
 
 impl SentMessages {
-    /// Notes a message that the relay took.
+    /// Adds a message that the relay accepted.
     pub fn add(&self, message: MessageReference) {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < MAX_SENT {
@@ -94,30 +83,29 @@ impl SentMessages {
         }
     }
 
-    /// The messages so far, in the order in which they were sent.
+    /// Messages in sending order.
     #[must_use]
     pub fn list(&self) -> Vec<MessageReference> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What a tool answered.
+/// Output of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// For the brain and for people.
+    /// For the brain and people.
     pub content: Vec<Block>,
-    /// For programs, when the tool has any.
+    /// For programs.
     pub structured: Option<Value>,
 }
 
 impl ToolOutput {
-    /// A plain text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)], structured: None }
     }
 
-    /// A JSON value: a text as itself, anything else in compact JSON.
+    /// Structured output, with a string as plain text and anything else as compact JSON.
     #[must_use]
     pub fn json(value: Value) -> Self {
         let text = match &value {
@@ -127,7 +115,7 @@ impl ToolOutput {
         Self { content: vec![Block::text(text)], structured: Some(value) }
     }
 
-    /// The answer as one value: the structured one, or else the text.
+    /// The structured value, or else the text.
     #[must_use]
     pub fn value(&self) -> Value {
         match (&self.structured, self.message_content()) {
@@ -137,7 +125,7 @@ impl ToolOutput {
         }
     }
 
-    /// The content as a message carries it: one text as plain text, anything else as blocks.
+    /// Content of a message: one text as plain text, anything else as blocks.
     #[must_use]
     pub fn message_content(&self) -> Content {
         match self.content.as_slice() {
@@ -148,27 +136,20 @@ impl ToolOutput {
     }
 }
 
-/// Why a tool did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// It ran and said that it failed.
+    /// The tool ran and reported a failure.
     #[error("{0}")]
     Failed(String),
-    /// What it runs on cannot be reached.
+    /// The backend cannot be reached.
     #[error("{0}")]
     Unavailable(String),
-    /// Whoever runs it would not: the person, or their device for them.
+    /// The person or their device refused.
     #[error("{message}")]
-    Refused {
-        /// Why, for programs.
-        code: Code,
-        /// Why, for people.
-        message: String,
-    },
+    Refused { code: Code, message: String },
 }
 
 impl RunError {
-    /// Its code.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -179,21 +160,17 @@ impl RunError {
     }
 }
 
-/// Runs the tools of agents.
 #[async_trait]
 pub trait Runner: fmt::Debug + Send + Sync + 'static {
-    /// Runs one call.
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError>;
 
-    /// Completes an agent with the tools it imports, before it is served. Fails with what is wrong
-    /// and what to do.
+    /// Adds imported tools to an agent before it is served; `Err` says what is wrong and what to do.
     async fn resolve(&self, agent: Agent) -> Result<Agent, String>;
 
-    /// Lets go of what was held for an agent that is no longer served in this form.
+    /// Releases resources of an agent that is no longer served in this form.
     async fn release(&self, agent: &Agent);
 
-    /// Ends what a process that is gone left running for these executions, so that they can be begun
-    /// again.
+    /// Stops programs that a previous process left running for these executions, so that they can run again.
     async fn end_leftovers(&self, executions: &[ExecutionId]) {
         let _ = executions;
     }

@@ -1,4 +1,4 @@
-//! One call in all records of this server: its audit record, and what that refers to, each held against its hash.
+//! Explains one call: its audit records, and every record they refer to, each compared with its hash.
 
 use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, PermissionSource};
 use nuncio_core::audit::{AuditRecord, ChainBreak, ChainLink};
@@ -15,70 +15,58 @@ use crate::consent::Ed25519;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
 
-/// How many records of calls with one id are explained; ids that callers choose can repeat.
+/// Maximum number of records per call id; ids chosen by callers can repeat.
 const MOST_RECORDS: usize = 20;
 
-/// How many ledger entries are read at a time.
 const LEDGER_PAGE: usize = 1000;
 
-/// What the records say about a call.
+/// Everything recorded about a call.
 #[derive(Debug, Clone, Serialize)]
 pub struct Explanation {
-    /// The call.
     pub call: CallId,
-    /// Its audit records, oldest first.
+    /// Oldest first.
     pub records: Vec<ExplainedRecord>,
-    /// The first place where the audit chain does not hold.
+    /// First fault of the audit chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_broken: Option<String>,
 }
 
-/// An audit record, and the evidence for it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExplainedRecord {
-    /// Its number in the chain.
     pub seq: u64,
-    /// The record.
     pub record: Value,
-    /// Itself first, then each record it refers to.
+    /// The record itself first, then each record it refers to.
     pub evidence: Vec<Evidence>,
 }
 
-/// One record, held against the hash by which another refers to it.
+/// A record, compared with the hash by which another refers to it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Evidence {
-    /// Where it is kept: `audit`, `grant`, `ledger`, `approval` or `relay`.
+    /// Kind of record: `audit`, `grant`, `ledger`, `approval` or `relay`.
     pub kept_by: &'static str,
-    /// Which one.
     pub name: String,
-    /// Whether it is what it was.
     pub state: EvidenceState,
-    /// What it says, or what is wrong with it.
+    /// Content, or what is wrong with it.
     pub says: String,
-    /// The hashes of a ledger's entries, from the first on.
+    /// Hashes of the ledger entries, from the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hashes: Vec<Digest>,
 }
 
-/// Whether a record is what it was when another referred to it.
+/// Result of comparing a record with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceState {
-    /// It is.
     Holds,
-    /// It was changed.
     Changed,
-    /// It was removed, and is never removed by the server itself.
+    /// The record is missing, although the server never deletes such records.
     Missing,
-    /// It is not kept here any more, or never was, as is usual for such records.
+    /// The record is not stored here, which is normal for its kind.
     NotKept,
 }
 
 impl Engine {
-    /// Finds the audit records of a call and holds every record they refer to against its hash.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Finds the audit records of a call and checks every record they refer to.
     pub async fn explain_call(
         &self,
         call: &CallId,
@@ -138,7 +126,7 @@ impl Engine {
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
         let found = match self.store().approval(&reference.id).await {
-            // What cannot be read any more was changed.
+            // An unreadable record was changed.
             Err(error @ StoreError::Damaged(_)) => {
                 let (name, says) = (reference.id.to_string(), format!("it cannot be read: {error}"));
                 return Ok(Evidence {
@@ -224,7 +212,7 @@ impl Engine {
     }
 }
 
-/// The audit record itself. A record that was given a new hash shows at the record behind it, or at a checkpoint.
+/// Evidence for the audit record itself. A forged hash shows at the next record or at a checkpoint.
 fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     let says = match broken {
         Some(ChainBreak::Altered { seq } | ChainBreak::Replaced { seq }) if *seq == link.seq => {
@@ -241,8 +229,8 @@ fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     Evidence { kept_by: "audit", name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
 }
 
-/// The entry that is not what it was, going back from the one that the call's record names: each entry holds the hash
-/// of the one before it.
+/// First changed entry, going back from the one that the audit record names: each entry contains the hash of the
+/// previous one.
 fn first_change(
     entries: &[LedgerEntry],
     hashes: &[Digest],

@@ -1,4 +1,4 @@
-//! Forgetting a person: their data goes, and what the chains say of them is said of a pseudonym.
+//! Erasure of a person: their data is deleted, and audit records and ledgers name a pseudonym instead.
 
 use nuncio_core::Code;
 use nuncio_core::audit::redact::Redaction;
@@ -13,31 +13,27 @@ use super::{PAGE, redaction};
 use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, ConsentChange, ErasedEntry, Forgotten, RedactedLink};
+use crate::ports::store::{Change, ConsentChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 
-/// What was done.
+/// Result of erasing a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForgottenPerson {
-    /// What stands for the person in the records from now on.
+pub struct ForgetReport {
+    /// Name that replaces the person in the records.
     pub pseudonym: PersonName,
-    /// The number of audit records and ledger entries that named the person.
+    /// Number of redacted audit records and ledger entries.
     pub redacted: u64,
-    /// Their devices.
     pub devices: Vec<DeviceId>,
 }
 
 impl Engine {
-    /// Erases a person's data from the store. The audit chain and the ledgers still hold: records that named the person
-    /// keep their hashes, and `key` signs what is left of them.
-    ///
-    /// # Errors
-    /// Nothing here is about that person, or the store cannot be written.
+    /// Erases a person. Audit chain and ledgers stay verifiable: redacted records keep their hashes, and `key` signs
+    /// the redacted text.
     pub async fn forget_person(
         &self,
         name: &PersonName,
         key: &Ed25519KeyPair,
         by: Principal,
-    ) -> Result<ForgottenPerson, EngineError> {
+    ) -> Result<ForgetReport, EngineError> {
         let pseudonym = PersonName::parse(&random_name(self.entropy(), "forgotten-"))?;
         let mut principals = vec![Principal::Person(name.clone())];
         let mut keys = self.store().keys().await?;
@@ -47,7 +43,7 @@ impl Engine {
         let links = self.store().links().await?.into_iter().filter(|link| link.person == *name);
         principals.extend(links.map(|link| link.principal));
         let is_known = self.store().person(name).await?.is_some() || principals.len() > 1;
-        // Keys are named by random ids, which say nothing once their rows do not.
+        // Key ids are random and reveal nothing once their rows are redacted.
         let named = principals.iter().filter(|principal| !matches!(principal, Principal::Key(_))).cloned().collect();
         let replaced = Redaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
         let devices = self.store().devices(name).await?.into_iter().map(|device| device.id).collect();
@@ -62,10 +58,10 @@ impl Engine {
         let mut ledger = Some(ledger);
         loop {
             redacted += links.len() as u64;
-            // Sessions, executions and grants of their keys go too.
+            // Sessions, executions and grants of the person's keys are deleted too.
             let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
             let ledger = ledger.take().unwrap_or_default();
-            let forgotten = Forgotten { redaction, at: self.now(), links, ledger };
+            let forgotten = PersonErasure { redaction, at: self.now(), links, ledger };
             self.store().commit(vec![Change::ForgetPerson(Box::new(forgotten))]).await?;
             self.access_changed().await?;
             // A call that was running may have been recorded meanwhile.
@@ -81,15 +77,15 @@ impl Engine {
         };
         self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
         self.store().compact().await?;
-        Ok(ForgottenPerson { pseudonym, redacted, devices })
+        Ok(ForgetReport { pseudonym, redacted, devices })
     }
 
-    /// The audit records that name the person, without them.
+    /// Redacted versions of the audit records that name the person.
     async fn redacted_links(
         &self,
         replaced: &Redaction,
         key: &Ed25519KeyPair,
-    ) -> Result<Vec<RedactedLink>, EngineError> {
+    ) -> Result<Vec<RedactedAuditRecord>, EngineError> {
         let (mut redacted, mut seen) = (Vec::new(), 0);
         loop {
             let links = self.store().audit_links(seen, PAGE).await?;
@@ -98,17 +94,17 @@ impl Engine {
             redacted.extend(links.iter().filter_map(|link| {
                 let record = replaced.of_text(&link.record)?;
                 let signature = redaction::sign_link(link.seq, link.hash, &record, key);
-                Some(RedactedLink { seq: link.seq, record, signature })
+                Some(RedactedAuditRecord { seq: link.seq, record, signature })
             }));
         }
     }
 
-    /// The entries of the person's ledgers, without the person and without their signatures, which cover the name.
+    /// Redacted ledger entries of the person, without signatures, which cover the name.
     async fn erased_entries(
         &self,
         replaced: &Redaction,
         key: &Ed25519KeyPair,
-    ) -> Result<Vec<ErasedEntry>, EngineError> {
+    ) -> Result<Vec<RedactedLedgerEntry>, EngineError> {
         let mut erased = Vec::new();
         let mut last = None;
         loop {
@@ -128,9 +124,9 @@ impl Engine {
     }
 }
 
-fn erase(entry: &LedgerEntry, replaced: &Redaction, key: &Ed25519KeyPair) -> ErasedEntry {
+fn erase(entry: &LedgerEntry, replaced: &Redaction, key: &Ed25519KeyPair) -> RedactedLedgerEntry {
     let text = json!(LedgerEntry { signature: None, ..entry.clone() }).to_string();
-    let erased = ErasedEntry {
+    let erased = RedactedLedgerEntry {
         relation: entry.relation_id.clone(),
         seq: entry.seq,
         previous: entry.prev_hash,

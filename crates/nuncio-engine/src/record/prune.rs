@@ -1,4 +1,4 @@
-//! Deleting old audit records and old sessions, which is itself recorded.
+//! Deletion of old audit records and sessions, which is itself recorded.
 
 use nuncio_core::audit::{AuditEvent, AuditEventRecord, ChainHead, ChainLink};
 use nuncio_core::principal::Principal;
@@ -10,14 +10,11 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, ConsentChange};
 
-/// How many rows one commit deletes, so that others wait for moments only.
+/// Rows deleted per commit, so that other commits wait only briefly.
 const BATCH: usize = 5000;
 
 impl Engine {
-    /// The last audit record of those that ended before a time, counted from the first; none if the first did not.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Last of the leading audit records that ended before a time.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
         loop {
@@ -31,11 +28,8 @@ impl Engine {
         }
     }
 
-    /// Deletes the audit records up to `through` and records that; how many there were. Whoever calls this has signed
-    /// `through` before, or the chain would not be proved any more.
-    ///
-    /// # Errors
-    /// The store cannot be read or written.
+    /// Deletes audit records up to `through` and records that; returns their number. The caller must have signed
+    /// `through` before, or the chain can no longer be verified.
     pub async fn prune_audit(&self, through: u64, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let first = self.store().audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
         let count = (through + 1).saturating_sub(first);
@@ -51,10 +45,7 @@ impl Engine {
         Ok(count)
     }
 
-    /// Deletes the sessions that have had no turn since a time and records that; how many there were.
-    ///
-    /// # Errors
-    /// The store cannot be read or written.
+    /// Deletes sessions without a turn since `before` and records that; returns their number.
     pub async fn prune_sessions(&self, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let mut count = 0;
         loop {
@@ -76,7 +67,7 @@ impl Engine {
     }
 }
 
-/// When a call ended or something happened; none for what cannot be read, which is not deleted.
+/// End time of a record; `None` if it cannot be read, in which case it is kept.
 fn ended_at(link: &ChainLink) -> Option<Timestamp> {
     let record: Value = serde_json::from_str(&link.record).ok()?;
     let at = record.get("ended_at").or_else(|| record.get("at"))?.as_str()?;

@@ -1,4 +1,4 @@
-//! Who talks with whom.
+//! Conversations and their members.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
@@ -10,27 +10,25 @@ use crate::Engine;
 use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::ports::entropy::timed_name;
-use crate::ports::store::relay::Held;
+use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
 
-/// How many conversations are listed at once.
 const PAGE: usize = 100;
 
-/// A conversation somebody wants to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewConversation {
-    /// Of which type.
     pub kind: ConversationType,
-    /// With whom; whoever begins it takes part as well.
+    /// Other members; the creator is added.
     pub with: Vec<Recipient>,
 }
 
 impl Engine {
-    /// Begins a conversation, or finds the one the two have. Says whether it is new.
-    ///
-    /// # Errors
-    /// The members do not fit, somebody is not there, or person and agent do not deal with each other.
-    pub async fn open_conversation(&self, by: &Caller, new: NewConversation) -> Result<(Held, bool), ConsentError> {
+    /// Creates a conversation, or returns the existing one of a pair; the flag says whether it is new.
+    pub async fn open_conversation(
+        &self,
+        by: &Caller,
+        new: NewConversation,
+    ) -> Result<(MemberView, bool), ConsentError> {
         let me = member(by)?;
         let with = new.with.into_iter().chain([me.clone()]).collect();
         let members = Conversation::members(new.kind, with)
@@ -48,54 +46,45 @@ impl Engine {
         if let Some(pair) = &pair
             && let Some(known) = self.store().conversation_of_pair(pair).await?
         {
-            return Ok((self.held_conversation(by, &known.id).await?, false));
+            return Ok((self.conversation_for(by, &known.id).await?, false));
         }
         let most = self.limits().relay.conversations_per_member;
         if self.store().conversations_of(&me, None, most).await?.len() >= most {
             return Err(ConsentError::limit("conversations of this member", most));
         }
         let mut changes: Vec<Change> = vec![RelayChange::CreateConversation(conversation.clone()).into()];
-        changes.extend(self.tell_members(&conversation, &[]));
-        match (self.commit_telling(changes).await, pair) {
-            // Both began at the same moment: there is one.
+        changes.extend(self.member_change_mail(&conversation, &[]));
+        match (self.commit_and_notify(changes).await, pair) {
+            // Both created it at the same moment; one exists.
             (Err(StoreError::Conflict(Conflict::Exists)), Some(pair)) => {
                 let known = self.store().conversation_of_pair(&pair).await?;
                 let id = known.map_or(conversation.id, |known| known.id);
-                Ok((self.held_conversation(by, &id).await?, false))
+                Ok((self.conversation_for(by, &id).await?, false))
             }
             (done, _) => {
                 done?;
-                Ok((Held { conversation, last_seq: 0, read_seq: 0 }, true))
+                Ok((MemberView { conversation, last_seq: 0, read_seq: 0 }, true))
             }
         }
     }
 
-    /// A conversation, as the caller sees it.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation.
-    pub async fn held_conversation(&self, by: &Caller, id: &ConversationId) -> Result<Held, ConsentError> {
+    /// A conversation of the caller, with its read position.
+    pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberView, ConsentError> {
         let me = member(by)?;
-        self.store().held(id, &me).await?.ok_or_else(|| unknown(id))
+        self.store().member_view(id, &me).await?.ok_or_else(|| unknown(id))
     }
 
-    /// The caller's conversations by id, those behind `after`.
-    ///
-    /// # Errors
-    /// The caller is neither a person nor an agent.
+    /// Conversations of the caller by id, after `after`.
     pub async fn conversations(
         &self,
         by: &Caller,
         after: Option<&ConversationId>,
         limit: usize,
-    ) -> Result<Vec<Held>, ConsentError> {
+    ) -> Result<Vec<MemberView>, ConsentError> {
         Ok(self.store().conversations_of(&member(by)?, after, limit.min(PAGE)).await?)
     }
 
-    /// Others take part in a group: whoever is in it adds; who began it takes out, and everyone themselves.
-    ///
-    /// # Errors
-    /// It is no group of the caller's, or the members do not fit.
+    /// Changes the members of a group: every member may add and leave, only its creator removes others.
     pub async fn change_members(
         &self,
         by: &Caller,
@@ -105,7 +94,7 @@ impl Engine {
     ) -> Result<Conversation, ConsentError> {
         let me = member(by)?;
         loop {
-            let before = self.held_conversation(by, id).await?.conversation;
+            let before = self.conversation_for(by, id).await?.conversation;
             if before.kind != ConversationType::Group {
                 let message = "only groups change who takes part; two stay two";
                 return Err(ConsentError::new(Code::BadRequest, message));
@@ -117,7 +106,7 @@ impl Engine {
             let stay = before.members.iter().filter(|one| !remove.contains(one)).chain(add).cloned().collect();
             let members = match Conversation::members(ConversationType::Group, stay) {
                 Ok(members) => members,
-                // Nobody is kept in a group, however few stay.
+                // Leaving a group is always possible, even if too few members remain.
                 Err(_) if add.is_empty() && *remove == [me.clone()] => {
                     before.members.iter().filter(|one| **one != me).cloned().collect()
                 }
@@ -131,8 +120,8 @@ impl Engine {
             let gone: Vec<_> = before.members.iter().filter(|one| !members.contains(one)).cloned().collect();
             let after = Conversation { members, revision: before.revision + 1, ..before };
             let mut changes: Vec<Change> = vec![RelayChange::UpdateConversation(after.clone()).into()];
-            changes.extend(self.tell_members(&after, &gone));
-            match self.commit_telling(changes).await {
+            changes.extend(self.member_change_mail(&after, &gone));
+            match self.commit_and_notify(changes).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => {}
                 other => {
                     other?;
@@ -142,29 +131,31 @@ impl Engine {
         }
     }
 
-    /// The caller has read up to that number.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation.
-    pub async fn read_conversation(&self, by: &Caller, id: &ConversationId, seq: u64) -> Result<Held, ConsentError> {
+    /// Advances the caller's read position.
+    pub async fn read_conversation(
+        &self,
+        by: &Caller,
+        id: &ConversationId,
+        seq: u64,
+    ) -> Result<MemberView, ConsentError> {
         let me = member(by)?;
-        let held = self.held_conversation(by, id).await?;
+        let held = self.conversation_for(by, id).await?;
         let seq = seq.min(held.last_seq);
         if seq <= held.read_seq {
             return Ok(held);
         }
         let read = RelayChange::ReadConversation { conversation: id.clone(), reader: me.clone(), seq };
         let mut changes = vec![read.into()];
-        // In a group everyone would be told of everyone; there it is looked up.
+        // No notifications in groups, where every read would notify all members.
         if let Some(other) = held.conversation.other(&me) {
             let happening = Notification::Read { conversation: id.clone(), reader: me.clone(), seq };
-            changes.extend([other, &me].map(|recipient| self.tell(recipient, happening.clone())));
+            changes.extend([other, &me].map(|recipient| self.mail_change(recipient, happening.clone())));
         }
-        self.commit_telling(changes).await?;
-        Ok(Held { read_seq: seq, ..held })
+        self.commit_and_notify(changes).await?;
+        Ok(MemberView { read_seq: seq, ..held })
     }
 
-    /// Whether one may talk with these: people are there, and agents deal with whoever brings them in.
+    /// Checks that the people exist and that agents and people have relations.
     async fn may_talk(&self, me: &Recipient, members: &[Recipient]) -> Result<(), ConsentError> {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
@@ -195,24 +186,22 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn tell(&self, recipient: &Recipient, happening: Notification) -> Change {
+    pub(super) fn mail_change(&self, recipient: &Recipient, happening: Notification) -> Change {
         ConsentChange::PutMail { recipient: recipient.clone(), at: self.now(), happening }.into()
     }
 
-    fn tell_members<'a>(
+    fn member_change_mail<'a>(
         &'a self,
         conversation: &'a Conversation,
         gone: &'a [Recipient],
     ) -> impl Iterator<Item = Change> + 'a {
-        conversation
-            .members
-            .iter()
-            .chain(gone)
-            .map(|one| self.tell(one, Notification::ConversationChanged { conversation: conversation.id.clone() }))
+        conversation.members.iter().chain(gone).map(|one| {
+            self.mail_change(one, Notification::ConversationChanged { conversation: conversation.id.clone() })
+        })
     }
 }
 
-/// Who takes part, where someone asks.
+/// The caller as a conversation member.
 pub(super) fn member(by: &Caller) -> Result<Recipient, ConsentError> {
     Recipient::try_from(by.principal.clone()).map_err(|_| {
         let message = match &by.principal {

@@ -1,4 +1,4 @@
-//! The public keys of devices and agents: taken from their owners, handed to those they talk with.
+//! Public keys of devices and agents.
 
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
@@ -14,36 +14,30 @@ use crate::consent::{ConsentError, Ed25519};
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 
-/// How many conversations are looked through at once.
 const PAGE: usize = 100;
 
-/// The largest backup, in bytes.
+/// Maximum backup size, in bytes.
 const MAX_BACKUP: usize = 16 * 1024;
 
-/// Keys somebody brings.
+/// Upload of public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyUpload {
-    /// Their keys; none when they stay as they are.
+    /// `None` leaves the bundle as it is.
     pub bundle: Option<KeyBundle>,
-    /// Keys for first messages.
+    /// One-time keys for first messages.
     pub one_time_keys: Vec<OneTimeKey>,
 }
 
-/// What is known of somebody's keys after they brought some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeysHeld {
-    /// The number of the bundle.
+pub struct KeyUploadResult {
     pub seq: u64,
-    /// How many one-time keys wait.
+    /// Unused one-time keys.
     pub one_time_keys: usize,
 }
 
 impl Engine {
-    /// Takes the keys of the caller's own device, or of the calling agent.
-    ///
-    /// # Errors
-    /// They are not theirs, not signed as they must be, or older than those that are known.
-    pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeysHeld, ConsentError> {
+    /// Stores the keys of the caller's own device or of the calling agent.
+    pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
         let me = member(by)?;
         let known = match (&upload.bundle, &by.credential) {
             (Some(bundle), _) => {
@@ -55,7 +49,7 @@ impl Engine {
             }
             (None, _) => self.store().bundles(&me).await?.into_iter().next(),
         };
-        // Whoever vouched for a device vouched for its signing key, not for its keys of today.
+        // An endorsement covers the signing key, so it survives new message keys.
         if let (Some(bundle), Some(known)) = (&mut upload.bundle, &known)
             && bundle.endorsement.is_none()
             && bundle.keys.signing_key == known.keys.signing_key
@@ -76,14 +70,14 @@ impl Engine {
         let mut changes: Vec<Change> = Vec::new();
         if known.as_ref() != Some(bundle) {
             changes.push(RelayChange::PutBundle(Box::new(bundle.clone())).into());
-            changes.extend(self.tell_of_keys(&me).await?);
+            changes.extend(self.key_change_mail(&me).await?);
         }
         if !upload.one_time_keys.is_empty() {
             let keys = upload.one_time_keys;
             changes.push(RelayChange::PutOneTimeKeys { id: id.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
         }
         if !changes.is_empty() {
-            match self.commit_telling(changes).await {
+            match self.commit_and_notify(changes).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => {
                     return Err(refused("its seq is not greater than that of the keys before"));
                 }
@@ -91,7 +85,7 @@ impl Engine {
             }
         }
         let one_time_keys = self.store().one_time_keys_left(&id).await?;
-        Ok(KeysHeld { seq: bundle.keys.seq, one_time_keys })
+        Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
     }
 
     async fn check_bundle(&self, by: &Caller, me: &Recipient, bundle: &KeyBundle) -> Result<(), ConsentError> {
@@ -112,10 +106,7 @@ impl Engine {
         bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
     }
 
-    /// A device vouches for another of the same person.
-    ///
-    /// # Errors
-    /// The caller is no device, or the other one is not theirs or has no keys.
+    /// Cross-signs another device of the same person.
     pub async fn endorse_device(
         &self,
         by: &Caller,
@@ -136,26 +127,20 @@ impl Engine {
         let endorsement = Endorsement { by: own.clone(), signature };
         let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..bundle };
         let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { id, endorsement }.into()];
-        changes.extend(self.tell_of_keys(&me).await?);
-        self.commit_telling(changes).await?;
+        changes.extend(self.key_change_mail(&me).await?);
+        self.commit_and_notify(changes).await?;
         Ok(endorsed)
     }
 
-    /// The keys of everyone's devices with whom the caller may talk: of a person, or of an agent.
-    ///
-    /// # Errors
-    /// There is nobody of that name for the caller.
+    /// Key bundles of a person or agent that the caller may see.
     pub async fn keys_of(&self, by: &Caller, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
         self.may_see_keys(by, owner).await?;
         self.keys_of_member(owner).await
     }
 
-    /// The keys of everyone in a conversation.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation.
+    /// Key bundles of all members of a conversation.
     pub async fn keys_of_conversation(&self, by: &Caller, id: &ConversationId) -> Result<Vec<KeyBundle>, ConsentError> {
-        let held = self.held_conversation(by, id).await?;
+        let held = self.conversation_for(by, id).await?;
         let mut all = Vec::new();
         for one in &held.conversation.members {
             all.extend(self.keys_of_member(one).await?);
@@ -174,11 +159,7 @@ impl Engine {
         Ok(valid)
     }
 
-    /// Hands out a one-time key of a device: each to one only, and the fallback key when there is no other.
-    ///
-    /// # Errors
-    /// There is no such device for the caller, it has no such keys, or `owner` is none and several agents have a
-    /// device of that id.
+    /// Hands out a one-time key of a device, each only once, or the fallback key.
     pub async fn take_one_time_key(
         &self,
         by: &Caller,
@@ -200,7 +181,7 @@ impl Engine {
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
             match self.store().commit(vec![take.into()]).await {
-                // Somebody else has it.
+                // Another request took it.
                 Err(StoreError::Conflict(Conflict::Missing)) => {}
                 other => {
                     other?;
@@ -210,7 +191,7 @@ impl Engine {
         }
     }
 
-    /// The person whose device it is, or else the one agent with a device of that id.
+    /// The person who owns the device, or the only agent with a device of that id.
     async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<Recipient>, ConsentError> {
         if let Some(enrolled) = self.store().device(device).await? {
             return Ok(Some(Recipient::Person(enrolled.person)));
@@ -225,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// Whether the caller may see somebody's keys: people see each other and agents; agents see those who
-    /// deal with them, and whoever takes part in a conversation with them.
+    /// Whether the caller may see an owner's keys: people see people and agents; agents see people with a relation or a
+    /// common conversation.
     async fn may_see_keys(&self, by: &Caller, owner: &Recipient) -> Result<(), ConsentError> {
         let me = member(by)?;
         let there = match owner {
@@ -260,8 +241,8 @@ impl Engine {
         }
     }
 
-    /// Tells those with whom someone talks alone that their keys are others now, and themselves.
-    pub(crate) async fn tell_of_keys(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
+    /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
+    pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
         let mut told = vec![owner.clone()];
         let mut after = None;
         loop {
@@ -273,13 +254,10 @@ impl Engine {
             }
         }
         let happening = Notification::KeysChanged { owner: owner.clone() };
-        Ok(told.iter().map(|recipient| self.tell(recipient, happening.clone())).collect())
+        Ok(told.iter().map(|recipient| self.mail_change(recipient, happening.clone())).collect())
     }
 
-    /// Keeps a person's keys as their device sealed them, replacing those before.
-    ///
-    /// # Errors
-    /// It is too large.
+    /// Stores a person's encrypted key backup, replacing the previous one.
     pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
         if content.len() > MAX_BACKUP {
             return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
@@ -289,18 +267,11 @@ impl Engine {
         Ok(at)
     }
 
-    /// A person's keys as they were backed up, and when.
-    ///
-    /// # Errors
-    /// There are none.
+    /// Key backup of a person, and its time.
     pub async fn backup(&self, person: &PersonName) -> Result<(String, Timestamp), ConsentError> {
         self.store().backup(person).await?.ok_or_else(no_backup)
     }
 
-    /// Forgets a person's backup.
-    ///
-    /// # Errors
-    /// There is none.
     pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
         match self.store().commit(vec![RelayChange::RemoveBackup(person.clone()).into()]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(no_backup()),

@@ -1,4 +1,4 @@
-//! Sealed messages: taken once, numbered, kept before they are answered for, and told to everyone.
+//! Encrypted messages: accepted once, numbered, stored before they are acknowledged, and announced to all members.
 
 use std::sync::Arc;
 
@@ -12,45 +12,42 @@ use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use super::conversations::{agent, member, person, relation_required, unknown};
 use crate::Engine;
 use crate::access::{Caller, Credential};
-use crate::consent::{ConsentError, Details};
+use crate::consent::{ConsentError, ConsentErrorDetails};
 use crate::error::EngineError;
-use crate::ports::store::relay::Held;
+use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Conflict, RelayChange, StoreError};
 
-/// How many messages are read at once, at most.
+/// Maximum page size.
 const PAGE: usize = 100;
 
-/// How many are forgotten in one commit.
+/// Messages deleted per commit.
 const FORGET: usize = 500;
 
-/// A message somebody sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPost {
-    /// The sender's name for it.
+    /// Id chosen by the sender, for deduplication.
     pub client_id: ClientMessageId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     pub subtype: Option<MsgSubtype>,
-    /// The sealed message, byte for byte.
+    /// Encrypted message, unchanged.
     pub envelope: Arc<[u8]>,
 }
 
-/// A message that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    /// The message in its place.
+pub struct PostReceipt {
     pub posted: ConversationMessage,
-    /// Whether it had been taken before.
+    /// Whether this repeats an earlier message.
     pub again: bool,
 }
 
 impl Engine {
-    /// Takes a message: it is on disk when this returns, and everyone in the conversation is told.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation, the message cannot be, or is one too many.
-    pub async fn post_message(&self, by: &Caller, id: &ConversationId, new: NewPost) -> Result<Receipt, ConsentError> {
+    /// Accepts a message. It is stored when this returns, and all members are notified.
+    pub async fn post_message(
+        &self,
+        by: &Caller,
+        id: &ConversationId,
+        new: NewPost,
+    ) -> Result<PostReceipt, ConsentError> {
         let sender = member(by)?;
         let device = match &by.credential {
             Credential::Device(device) => Some(device.clone()),
@@ -61,25 +58,25 @@ impl Engine {
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
         self.check_quota(by).await?;
         loop {
-            let held = self.store().held(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
+            let held = self.store().member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
             let taken = self.take_call(&post);
             let done = match &taken {
                 Ok(()) => self.commit_post(&held, &post).await,
-                // One that was taken before is answered as before, however many were sent since.
-                Err(_) => Err(PostFailed::Again),
+                // A repeated message gets its receipt even when the rate limit is reached.
+                Err(_) => Err(PostError::Again),
             };
             if taken.is_ok() && done.is_err() {
                 self.return_call(&post);
             }
             let again = match done {
                 Ok(()) => false,
-                Err(PostFailed::Moved) => continue,
-                Err(PostFailed::Again) => true,
-                Err(PostFailed::Other(why)) => return Err(why),
+                Err(PostError::Moved) => continue,
+                Err(PostError::Again) => true,
+                Err(PostError::Other(why)) => return Err(why),
             };
             let stored = self.store().relayed_by_client_id(id, &post.sender, &post.client_id).await?;
             return match (stored, taken) {
-                (Some(posted), _) if !again || posted.post.says_the_same(&post) => Ok(Receipt { posted, again }),
+                (Some(posted), _) if !again || posted.post.says_the_same(&post) => Ok(PostReceipt { posted, again }),
                 (Some(_), _) => {
                     let message = format!("{} names another message in this conversation", post.client_id);
                     Err(ConsentError::new(Code::MessageClash, message))
@@ -90,7 +87,7 @@ impl Engine {
         }
     }
 
-    async fn commit_post(&self, held: &Held, post: &NewMessage) -> Result<(), PostFailed> {
+    async fn commit_post(&self, held: &MemberView, post: &NewMessage) -> Result<(), PostError> {
         let conversation = &held.conversation;
         if conversation.kind == ConversationType::H2a {
             let (person, agent) =
@@ -98,10 +95,10 @@ impl Engine {
             if let (Some(person), Some(agent)) = (person, agent)
                 && self.store().relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
             {
-                return Err(PostFailed::Other(relation_required(agent)));
+                return Err(PostError::Other(relation_required(agent)));
             }
         }
-        // A person's other devices are told as well; an agent knows what it sent.
+        // Notifies the sender's other devices too if the sender is a person.
         let told = |one: &&Recipient| **one != post.sender || person(one).is_some();
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
@@ -110,11 +107,11 @@ impl Engine {
             post: post.clone(),
             to: conversation.members.iter().filter(told).cloned().collect(),
         };
-        match self.commit_telling(vec![change.into()]).await {
+        match self.commit_and_notify(vec![change.into()]).await {
             Ok(()) => Ok(()),
-            Err(StoreError::Conflict(Conflict::Exists)) => Err(PostFailed::Again),
-            Err(StoreError::Conflict(Conflict::Moved)) => Err(PostFailed::Moved),
-            Err(other) => Err(PostFailed::Other(other.into())),
+            Err(StoreError::Conflict(Conflict::Exists)) => Err(PostError::Again),
+            Err(StoreError::Conflict(Conflict::Moved)) => Err(PostError::Moved),
+            Err(other) => Err(PostError::Other(other.into())),
         }
     }
 
@@ -124,7 +121,7 @@ impl Engine {
         self.tool_calls().take(agent, per_minute, self.now()).map_err(|wait| {
             let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
             let message = format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s");
-            ConsentError::with(Code::RateLimited, message, Details::RetryAfter(seconds))
+            ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
         })
     }
 
@@ -134,10 +131,7 @@ impl Engine {
         }
     }
 
-    /// A conversation's messages after a number, in order.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation.
+    /// Messages after that number, in order.
     pub async fn messages_after(
         &self,
         by: &Caller,
@@ -145,22 +139,16 @@ impl Engine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<ConversationMessage>, ConsentError> {
-        self.held_conversation(by, id).await?;
+        self.conversation_for(by, id).await?;
         Ok(self.store().relayed_after(id, after, limit.min(PAGE)).await?)
     }
 
-    /// A message that somebody was told of; none once it is forgotten.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The message of a notification; `None` once it was deleted.
     pub async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, EngineError> {
         Ok(self.store().relayed(place).await?)
     }
 
-    /// A device takes a tool call upon itself: no other will.
-    ///
-    /// # Errors
-    /// Another did, or there is no such call for this person.
+    /// Claims a tool call for the caller's device, so that no other device runs it.
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
         let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
         let Credential::Device(device) = &by.credential else {
@@ -168,7 +156,7 @@ impl Engine {
         };
         let me = member(by)?;
         let place = MessageRef::of(id).ok_or_else(missing)?;
-        self.store().held(&place.conversation, &me).await?.ok_or_else(missing)?;
+        self.store().member_view(&place.conversation, &me).await?.ok_or_else(missing)?;
         let posted = self.store().relayed(&place).await?.ok_or_else(missing)?;
         if !posted.post.is_tool_call() {
             return Err(missing());
@@ -188,9 +176,9 @@ impl Engine {
             Notification::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
         let changes = vec![
             RelayChange::ClaimMessage { place: place.clone(), claim: claim.clone() }.into(),
-            self.tell(&me, happening),
+            self.mail_change(&me, happening),
         ];
-        match self.commit_telling(changes).await {
+        match self.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 self.store().claim(&place).await?.ok_or_else(missing).and_then(claimed)
             }
@@ -202,10 +190,7 @@ impl Engine {
         }
     }
 
-    /// Forgets messages that were kept long enough.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Deletes old messages and delivery log entries.
     pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
         let before = self.now().before(self.limits().relay.messages_kept);
         while self.store().is_any_relayed_before(before).await? {
@@ -219,17 +204,16 @@ impl Engine {
     }
 }
 
-/// Why a message was not put where it belongs.
-enum PostFailed {
-    /// It is there already, or may be.
+/// Why a message was not stored.
+enum PostError {
+    /// The message exists already, or may.
     Again,
-    /// Others take part by now.
+    /// The member list changed.
     Moved,
-    /// For good.
     Other(ConsentError),
 }
 
-impl From<ConsentError> for PostFailed {
+impl From<ConsentError> for PostError {
     fn from(error: ConsentError) -> Self {
         Self::Other(error)
     }

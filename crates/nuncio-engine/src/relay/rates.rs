@@ -1,4 +1,4 @@
-//! How many tools an agent calls.
+//! Rate limit of tool calls per agent.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,15 +8,14 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 
-/// How many agents there are before those that call no more are looked for.
+/// Table size at which idle agents are removed.
 const SWEEP: usize = 4096;
 
-/// What each agent has used of its calls.
 #[derive(Debug, Default)]
 pub(crate) struct ToolCallRates(Mutex<HashMap<AgentId, RateUsage>>);
 
 impl ToolCallRates {
-    /// Takes one, or says how long to wait.
+    /// Takes one call from the limit, or returns the time to wait.
     pub(super) fn take(&self, agent: &AgentId, per_minute: u32, now: Timestamp) -> Result<(), Duration> {
         let mut agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if agents.len() >= SWEEP {
@@ -27,7 +26,7 @@ impl ToolCallRates {
         Ok(())
     }
 
-    /// Gives one back that was not used after all.
+    /// Returns a call that was not used.
     pub(super) fn give_back(&self, agent: &AgentId, per_minute: u32) {
         let mut agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(used) = agents.get_mut(agent) {

@@ -1,7 +1,7 @@
-//! Streams: an answer told while it is being written, to whoever listens at this moment. Nothing of it is kept and
-//! nobody waits for it: whoever is slow, away or comes later has the message that follows.
+//! Streams: an answer sent while it is written, to the subscribers of this moment. Nothing is stored: a slow or late
+//! reader gets the final message instead.
 //!
-//! Architecture Invariant: streams flow within one process. What must arrive is a message.
+//! Architecture Invariant: streams stay within one process. Anything that must arrive is a message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,100 +17,83 @@ use nuncio_core::time::Timestamp;
 use super::conversations::{agent, member, person, relation_required};
 use crate::Engine;
 use crate::access::Caller;
-use crate::consent::{ConsentError, Details};
+use crate::consent::{ConsentError, ConsentErrorDetails};
 
-mod ears;
+mod subscribers;
 
-pub use ears::StreamEar;
-pub(crate) use ears::Streams;
-use ears::WeakEar;
+pub use subscribers::StreamSubscriber;
+pub(crate) use subscribers::StreamSubscribers;
+use subscribers::SubscriberHandle;
 
-/// The largest sealed letter that begins a stream, in bytes: it fits into one frame.
+/// Maximum size of the encrypted message that begins a stream, in bytes: it fits one frame.
 pub const MAX_STREAM_START: usize = 11 * 1024;
-/// The largest sealed piece, in bytes.
+/// Maximum size of an encrypted piece, in bytes.
 pub const MAX_STREAM_PIECE: usize = 4096 + 16;
 
-/// How many streams one connection may have open.
+/// Maximum open streams per connection.
 const OPEN: usize = 256;
-/// How many of them in one conversation.
+/// Maximum open streams per conversation.
 const OPEN_THERE: usize = 4;
-/// How long a stream may last.
+/// Maximum duration.
 const LONGEST: Duration = Duration::from_secs(300);
-/// How long it may say nothing.
+/// Maximum pause between pieces.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How many pieces of one stream there may be: 30 a second, and a few at once.
+/// Rate of pieces per stream: 30 a second.
 const PIECES: Rate = Rate { each: Duration::from_millis(33), burst: 60 };
-/// How many of all streams of one connection: a thousand a second.
+/// Rate of pieces per connection: 1000 a second.
 const ALL_PIECES: Rate = Rate { each: Duration::from_millis(1), burst: 1000 };
-/// How often it is looked up whether the two still deal with each other.
+/// Interval of the check that the relation still exists.
 const LOOKED_UP: Duration = Duration::from_secs(10);
 
-/// Something told of a stream.
+/// An update of a stream for its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamTold {
-    /// Where.
+pub struct StreamUpdate {
     pub conversation: ConversationId,
-    /// Which.
     pub stream: StreamId,
-    /// What.
-    pub what: StreamWhat,
+    pub what: StreamUpdateKind,
 }
 
-/// What is told of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamWhat {
-    /// It began.
+pub enum StreamUpdateKind {
     Started {
-        /// Who streams.
         sender: Recipient,
-        /// When it began.
         at: Timestamp,
-        /// The sealed letter with its key.
+        /// Encrypted message with the stream key.
         envelope: Arc<[u8]>,
     },
-    /// A piece came.
     Piece(StreamPiece),
-    /// It is done.
     Done {
-        /// Its last piece, which says so under seal.
+        /// Last piece, whose encrypted content marks the end.
         last: StreamPiece,
-        /// The message that says all of it.
+        /// Client id of the final message.
         message: ClientMessageId,
     },
-    /// It was given up: what was shown of it counts for nothing.
-    Aborted(StreamEnd),
+    /// Aborted; readers discard what they received.
+    Aborted(StreamAbortReason),
 }
 
-/// A sealed piece of a stream.
+/// An encrypted piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamPiece {
-    /// Its place, from one, without gaps.
+    /// Counts from one without gaps.
     pub seq: u64,
-    /// Its bytes.
     pub sealed: Arc<[u8]>,
 }
 
-/// Why a stream was given up.
+/// Why a stream was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// Its sender gave it up.
+pub enum StreamAbortReason {
     Sender,
-    /// The connection it came by ended.
+    /// The sender's connection closed.
     Gone,
-    /// Nothing was said for too long.
     Silent,
-    /// It lasted too long.
     TooLong,
-    /// Too much came at once.
     TooFast,
-    /// A piece of it was refused.
     Refused,
-    /// This reader is too slow for it.
     Slow,
 }
 
-impl StreamEnd {
-    /// Its name.
+impl StreamAbortReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -125,24 +108,23 @@ impl StreamEnd {
     }
 }
 
-/// One who streams, over one connection or from this very process. What it has open ends with it.
+/// Sender of streams, per connection or in process. Its open streams end when it is dropped.
 #[derive(Debug)]
-pub struct Streamer {
+pub struct StreamSender {
     engine: Engine,
     by: Caller,
     agent: AgentId,
-    open: HashMap<StreamId, Open>,
+    open: HashMap<StreamId, OpenStreamState>,
     used: Option<RateUsage>,
 }
 
-/// A stream that is open.
 #[derive(Debug)]
-struct Open {
+struct OpenStreamState {
     conversation: ConversationId,
     person: PersonName,
-    /// Those who listened when it began.
-    ears: Vec<WeakEar>,
-    /// The place of its last piece.
+    /// Subscribers at the start of the stream.
+    subscribers: Vec<SubscriberHandle>,
+    /// Number of the last piece.
     seq: u64,
     used: Option<RateUsage>,
     began: Timestamp,
@@ -151,31 +133,24 @@ struct Open {
 }
 
 impl Engine {
-    /// Somebody who streams; agents alone do.
-    ///
-    /// # Errors
-    /// The caller is no agent.
-    pub fn streamer(&self, by: Caller) -> Result<Streamer, ConsentError> {
+    /// Creates a stream sender for an agent; people cannot stream.
+    pub fn streamer(&self, by: Caller) -> Result<StreamSender, ConsentError> {
         let sender = member(&by)?;
         let agent = agent(&sender).cloned().ok_or_else(|| {
             ConsentError::new(Code::PermissionDenied, "agents stream their answers; people send messages")
         })?;
-        Ok(Streamer { engine: self.clone(), by, agent, open: HashMap::new(), used: None })
+        Ok(StreamSender { engine: self.clone(), by, agent, open: HashMap::new(), used: None })
     }
 
-    /// Listens to the streams of a person's conversations that begin from now on.
+    /// Subscribes to streams of a person's conversations that begin from now on.
     #[must_use]
-    pub fn listen_to_streams(&self, reader: &Recipient) -> StreamEar {
+    pub fn listen_to_streams(&self, reader: &Recipient) -> StreamSubscriber {
         self.streams().listen(reader)
     }
 }
 
-impl Streamer {
-    /// Begins a stream: everyone who takes part and listens now is told.
-    ///
-    /// # Errors
-    /// The caller takes part in no such conversation, it is no conversation of two, the person does not deal with the
-    /// agent, or there are too many.
+impl StreamSender {
+    /// Begins a stream and notifies the person's current subscribers.
     pub async fn start(
         &mut self,
         id: &ConversationId,
@@ -193,7 +168,7 @@ impl Streamer {
         if self.open.values().filter(|open| open.conversation == *id).count() >= OPEN_THERE {
             return Err(ConsentError::limit("streams open in this conversation", OPEN_THERE));
         }
-        let conversation = self.engine.held_conversation(&self.by, id).await?.conversation;
+        let conversation = self.engine.conversation_for(&self.by, id).await?.conversation;
         let reader = conversation.members.iter().find(|one| person(one).is_some());
         let (ConversationType::H2a, Some(reader)) = (conversation.kind, reader) else {
             let message = "streams are for a person and an agent alone; send a message";
@@ -202,37 +177,37 @@ impl Streamer {
         let Some(person) = person(reader).cloned() else { return Err(relation_required(&self.agent)) };
         self.still_deals(&person).await?;
         let now = self.engine.now();
-        let mut open = Open {
+        let mut open = OpenStreamState {
             conversation: conversation.id.clone(),
             person,
-            ears: self.engine.streams().ears(reader),
+            subscribers: self.engine.streams().subscribers(reader),
             seq: 0,
             used: None,
             began: now,
             heard: now,
             looked_up: now,
         };
-        open.tell(&stream, StreamWhat::Started { sender: Recipient::Agent(self.agent.clone()), at: now, envelope });
+        open.send(
+            &stream,
+            StreamUpdateKind::Started { sender: Recipient::Agent(self.agent.clone()), at: now, envelope },
+        );
         self.open.insert(stream, open);
         Ok(())
     }
 
-    /// Tells a piece of it.
+    /// Sends a piece.
     ///
     /// # Errors
-    /// There is no such stream, or the piece cannot be told; then the stream is over.
+    /// The stream is not open, or the piece is refused, which also ends the stream.
     pub async fn piece(&mut self, stream: &StreamId, piece: StreamPiece) -> Result<(), ConsentError> {
         self.check(stream, &piece).await?;
         if let Some(open) = self.open.get_mut(stream) {
-            open.tell(stream, StreamWhat::Piece(piece));
+            open.send(stream, StreamUpdateKind::Piece(piece));
         }
         Ok(())
     }
 
-    /// Ends it, and names the message that says all of it.
-    ///
-    /// # Errors
-    /// As [`Streamer::piece`].
+    /// Ends a stream and names its final message.
     pub async fn done(
         &mut self,
         stream: &StreamId,
@@ -241,37 +216,34 @@ impl Streamer {
     ) -> Result<(), ConsentError> {
         self.check(stream, &last).await?;
         if let Some(mut open) = self.open.remove(stream) {
-            open.tell(stream, StreamWhat::Done { last, message });
+            open.send(stream, StreamUpdateKind::Done { last, message });
         }
         Ok(())
     }
 
-    /// Gives it up.
-    ///
-    /// # Errors
-    /// There is no such stream.
+    /// Aborts a stream.
     pub fn abort(&mut self, stream: &StreamId) -> Result<(), ConsentError> {
         if !self.open.contains_key(stream) {
             return Err(unknown(stream));
         }
-        self.end(stream, StreamEnd::Sender);
+        self.end(stream, StreamAbortReason::Sender);
         Ok(())
     }
 
-    /// When a stream will be over by itself, unless something is said; none while nothing is open.
+    /// Time at which the next stream times out.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        self.open.values().map(Open::due).min()
+        self.open.values().map(OpenStreamState::due).min()
     }
 
-    /// The same for one stream; none when it is over.
+    /// Time at which that stream times out.
     #[must_use]
     pub fn due_of(&self, stream: &StreamId) -> Option<Timestamp> {
-        self.open.get(stream).map(Open::due)
+        self.open.get(stream).map(OpenStreamState::due)
     }
 
-    /// Ends what has lasted or been silent for too long; says what.
-    pub fn expire(&mut self) -> Vec<(StreamId, StreamEnd)> {
+    /// Aborts the streams that timed out and returns them.
+    pub fn expire(&mut self) -> Vec<(StreamId, StreamAbortReason)> {
         let now = self.engine.now();
         let over = self.open.iter().filter(|(_, open)| open.due() <= now);
         let over: Vec<_> = over.map(|(stream, open)| (stream.clone(), open.over_by())).collect();
@@ -279,7 +251,7 @@ impl Streamer {
         over
     }
 
-    /// Whether that piece may be told; what may not ends its stream.
+    /// Validates a piece; a refused piece ends its stream.
     async fn check(&mut self, stream: &StreamId, piece: &StreamPiece) -> Result<(), ConsentError> {
         self.expire();
         let now = self.engine.now();
@@ -296,7 +268,8 @@ impl Streamer {
             }
         }
         fits.inspect_err(|why| {
-            let end = if why.code == Code::RateLimited { StreamEnd::TooFast } else { StreamEnd::Refused };
+            let end =
+                if why.code == Code::RateLimited { StreamAbortReason::TooFast } else { StreamAbortReason::Refused };
             self.end(stream, end);
         })
     }
@@ -308,29 +281,29 @@ impl Streamer {
         }
     }
 
-    fn end(&mut self, stream: &StreamId, why: StreamEnd) {
+    fn end(&mut self, stream: &StreamId, why: StreamAbortReason) {
         if let Some(mut open) = self.open.remove(stream) {
-            open.tell(stream, StreamWhat::Aborted(why));
+            open.send(stream, StreamUpdateKind::Aborted(why));
         }
     }
 }
 
-impl Drop for Streamer {
+impl Drop for StreamSender {
     fn drop(&mut self) {
         for (stream, mut open) in self.open.drain() {
-            open.tell(&stream, StreamWhat::Aborted(StreamEnd::Gone));
+            open.send(&stream, StreamUpdateKind::Aborted(StreamAbortReason::Gone));
         }
     }
 }
 
-impl Open {
-    /// Tells everyone who still listens and keeps up.
-    fn tell(&mut self, stream: &StreamId, what: StreamWhat) {
-        let told = StreamTold { conversation: self.conversation.clone(), stream: stream.clone(), what };
-        self.ears.retain(|ear| ear.tell(&told));
+impl OpenStreamState {
+    /// Sends an update to the subscribers that keep up.
+    fn send(&mut self, stream: &StreamId, what: StreamUpdateKind) {
+        let told = StreamUpdate { conversation: self.conversation.clone(), stream: stream.clone(), what };
+        self.subscribers.retain(|subscriber| subscriber.send(&told));
     }
 
-    /// Counts a piece that comes in its place and not too soon.
+    /// Accepts the next piece by number and rate.
     fn take(&mut self, piece: &StreamPiece, now: Timestamp) -> Result<(), ConsentError> {
         sized(&piece.sealed, MAX_STREAM_PIECE)?;
         let due = self.seq.saturating_add(1);
@@ -347,11 +320,11 @@ impl Open {
         self.heard.after(SILENCE).min(self.began.after(LONGEST))
     }
 
-    /// Why it is over when its time is.
-    fn over_by(&self) -> StreamEnd {
+    /// Which timeout applies.
+    fn over_by(&self) -> StreamAbortReason {
         match self.began.after(LONGEST) <= self.heard.after(SILENCE) {
-            true => StreamEnd::TooLong,
-            false => StreamEnd::Silent,
+            true => StreamAbortReason::TooLong,
+            false => StreamAbortReason::Silent,
         }
     }
 }
@@ -370,7 +343,7 @@ fn sized(sealed: &[u8], most: usize) -> Result<(), ConsentError> {
 fn too_fast(wait: Duration) -> ConsentError {
     let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
     let message = "a stream has at most 30 pieces a second, a connection 1000; put several together";
-    ConsentError::with(Code::RateLimited, message, Details::RetryAfter(seconds))
+    ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
 }
 
 fn unknown(stream: &StreamId) -> ConsentError {

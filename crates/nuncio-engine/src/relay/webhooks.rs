@@ -1,6 +1,5 @@
-//! Agents that are called: with everything they are told, in order within a conversation, again and again
-//! until it arrives or there is no point. What is owed is on disk with what happened; how it is said and
-//! sent is for the protocol and the server to know.
+//! Webhook delivery of notifications to agents: in order within a conversation, with retries. Deliveries are stored
+//! with the event; the protocol formats and the server sends them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,11 +17,11 @@ use crate::error::EngineError;
 use crate::ports::store::relay::{Delivery, DeliveryLog, Webhook};
 use crate::ports::store::{Change, RelayChange};
 
-mod called;
+mod index;
 mod owner;
 mod secret;
 
-pub(crate) use called::Called;
+pub(crate) use index::WebhookIndex;
 pub(crate) use owner::Reconnection;
 pub use owner::{WaitingDelivery, WebhookView};
 pub use secret::WebhookSecret;
@@ -32,7 +31,7 @@ use owner::reachable;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long to wait after each failure; after the last there is no other attempt.
+/// Pause after each failure; after the last the delivery is given up.
 const PAUSES: [Duration; 8] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
@@ -44,129 +43,116 @@ const PAUSES: [Duration; 8] = [
     HOUR.saturating_mul(24),
 ];
 
-/// How much longer or shorter each pause may be, in hundredths: those who failed together come back apart.
+/// Random variation of each pause in percent, so that deliveries that failed together do not return together.
 const JITTER: u64 = 10;
 
-/// After how long of nothing but failures a webhook counts as unreachable.
+/// Time of uninterrupted failure after which a webhook counts as unreachable.
 const PATIENCE: Duration = HOUR.saturating_mul(72);
 
-/// How often one that is unreachable is asked whether it is back.
+/// Interval of probes of an unreachable webhook.
 const PROBE: Duration = MINUTE.saturating_mul(5);
 
-/// The longest reason in the log, in characters.
+/// Maximum length of a logged outcome, in characters.
 const MAX_OUTCOME: usize = 300;
 
-/// Names a call: which agent, and the number of what it was told.
-pub type CallKey = (AgentId, u64);
+/// Identifies a delivery: agent and notification number.
+pub type DeliveryKey = (AgentId, u64);
 
-/// An agent to be called, and with what.
+/// A webhook request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentCall {
-    /// What is delivered.
+pub struct WebhookCall {
     pub delivery: Delivery,
-    /// The name of the delivery, the same however often it is tried: a UUID of version 7.
+    /// UUID version 7, the same for every attempt.
     pub delivery_id: String,
-    /// Where.
     pub url: Url,
-    /// What it is signed with; none when it cannot be opened here.
+    /// Signing secret; `None` if it cannot be decrypted here.
     pub secret: Option<WebhookSecret>,
-    /// The message it is about, where it is about one that is still kept.
+    /// The message of the notification, if it still exists.
     pub message: Option<ConversationMessage>,
 }
 
-/// What came of a call.
+/// Response to a webhook request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
-    /// It arrived, with that status.
+pub enum DeliveryResult {
+    /// Delivered, with this status.
     Arrived(u16),
-    /// Nobody is to be called there any more.
+    /// The endpoint answered 410 Gone; its owner must set a new URL.
     Gone,
-    /// Another status came back.
+    /// Another status.
     Refused(u16),
-    /// Nothing came back; why.
+    /// No response, and why.
     Nothing(String),
-    /// What it was about is forgotten: there is nothing to say.
+    /// The message was deleted before delivery.
     Forgotten,
 }
 
-/// What becomes of a call.
+/// What happens to a delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallOutcome {
-    /// It is over, and stands in the log.
+pub enum DeliveryOutcome {
+    /// Finished and logged.
     Over,
-    /// It is tried again then, if the webhook can be reached.
+    /// Retried at this time, if the webhook is reachable.
     Again(Timestamp),
-    /// It was tried often enough.
     GivenUp,
-    /// It waits until the owner says where the agent is.
+    /// Waits until the owner sets a new URL.
     Disabled,
 }
 
-/// How an agent is asked whether it is back.
+/// How to probe an unreachable webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probe {
-    /// By its own page for that.
+pub enum WebhookProbe {
+    /// By its health check URL.
     Health(Url),
-    /// By the oldest that waits for it.
-    Call(Box<AgentCall>),
+    /// By its oldest waiting delivery.
+    Call(Box<WebhookCall>),
 }
 
 impl Engine {
-    /// Reads who is called. Before that nobody is.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Loads the webhooks. Called once; before it nothing is delivered.
     pub async fn resume_webhooks(&self) -> Result<usize, EngineError> {
         let webhooks = self.store().webhooks().await?;
-        webhooks.iter().for_each(|webhook| self.called().put(webhook));
+        webhooks.iter().for_each(|webhook| self.webhook_index().put(webhook));
         Ok(webhooks.len())
     }
 
-    /// Whether an agent is called, rather than connected.
+    /// Whether an agent uses a webhook rather than a connection.
     #[must_use]
-    pub fn is_called(&self, agent: &AgentId) -> bool {
-        self.called().has(agent)
+    pub fn has_webhook(&self, agent: &AgentId) -> bool {
+        self.webhook_index().has(agent)
     }
 
-    /// Waits until somebody who is called is told something, or is called otherwise.
-    pub async fn call_owed(&self) {
-        self.called().owed().await;
+    /// Waits until a delivery may be due.
+    pub async fn wait_for_delivery(&self) {
+        self.webhook_index().owed().await;
     }
 
-    /// What agents are to be called with now, without what is known and without the agents in `except`, at
-    /// most `limit`. It holds the first of each conversation alone.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn calls_due(
+    /// Due deliveries, without those in `known` and of agents in `except`; only the first of each conversation.
+    pub async fn deliveries_due(
         &self,
-        known: &HashSet<CallKey>,
+        known: &HashSet<DeliveryKey>,
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<Delivery>, EngineError> {
-        self.calls_by(self.now(), known, except, limit).await
+        self.deliveries_until(self.now(), known, except, limit).await
     }
 
-    /// When the next one is due that is not known; none if there is no other.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn next_call(
+    /// Due time of the next delivery that is not in `known`.
+    pub async fn next_delivery_due(
         &self,
-        known: &HashSet<CallKey>,
+        known: &HashSet<DeliveryKey>,
         except: &[AgentId],
     ) -> Result<Option<Timestamp>, EngineError> {
-        Ok(self.calls_by(Timestamp::LAST, known, except, 1).await?.first().map(|delivery| delivery.due))
+        Ok(self.deliveries_until(Timestamp::LAST, known, except, 1).await?.first().map(|delivery| delivery.due))
     }
 
-    async fn calls_by(
+    async fn deliveries_until(
         &self,
         by: Timestamp,
-        known: &HashSet<CallKey>,
+        known: &HashSet<DeliveryKey>,
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<Delivery>, EngineError> {
-        if self.called().is_empty() {
+        if self.webhook_index().is_empty() {
             return Ok(Vec::new());
         }
         let mut found = self.store().deliveries(by, except, known.len().saturating_add(limit)).await?;
@@ -175,30 +161,31 @@ impl Engine {
         Ok(found)
     }
 
-    /// Who is to be asked whether it is back, and when.
+    /// Agents to probe, and when.
     #[must_use]
     pub fn probes(&self) -> Vec<(AgentId, Timestamp)> {
-        self.called().probes()
+        self.webhook_index().probes()
     }
 
-    /// All that is needed to call an agent; none when it is not to be called now.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn agent_call(&self, delivery: Delivery) -> Result<Option<AgentCall>, EngineError> {
-        self.call_while(WebhookState::Reachable, delivery).await
+    /// The webhook request of a delivery; `None` if the webhook is not reachable now.
+    pub async fn webhook_call(&self, delivery: Delivery) -> Result<Option<WebhookCall>, EngineError> {
+        self.webhook_call_in_state(WebhookState::Reachable, delivery).await
     }
 
-    async fn call_while(&self, state: WebhookState, delivery: Delivery) -> Result<Option<AgentCall>, EngineError> {
+    async fn webhook_call_in_state(
+        &self,
+        state: WebhookState,
+        delivery: Delivery,
+    ) -> Result<Option<WebhookCall>, EngineError> {
         let agent = &delivery.agent;
         let Some(webhook) = self.store().webhook(agent).await?.filter(|webhook| webhook.state == state) else {
             return Ok(None);
         };
         let account = self.store().account(agent).await?;
-        let Some(url) = account.as_ref().and_then(called_at).cloned() else {
-            // No address and nobody who could say one.
+        let Some(url) = account.as_ref().and_then(webhook_url).cloned() else {
+            // The account has no webhook URL any more.
             self.store().commit(vec![RelayChange::RemoveWebhook(agent.clone()).into()]).await?;
-            self.called().remove(agent);
+            self.webhook_index().remove(agent);
             return Ok(None);
         };
         let message = match &delivery.mailed.happening {
@@ -209,67 +196,66 @@ impl Engine {
         };
         let secret = self.open_secret(&webhook);
         let delivery_id = delivery_id(agent, &delivery.mailed);
-        Ok(Some(AgentCall { delivery_id, url, secret, message, delivery }))
+        Ok(Some(WebhookCall { delivery_id, url, secret, message, delivery }))
     }
 
-    /// Notes what came of a call: over, later again, or given up. `kind` says in the log what it was about.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub async fn call_ended(
+    /// Stores the result of an attempt: finished, retried or given up. `kind` is logged.
+    pub async fn delivery_ended(
         &self,
-        call: &AgentCall,
+        call: &WebhookCall,
         kind: &str,
-        answered: &Answered,
-    ) -> Result<CallOutcome, EngineError> {
+        answered: &DeliveryResult,
+    ) -> Result<DeliveryOutcome, EngineError> {
         let agent = &call.delivery.agent;
         let _turn = self.agent_locks().enter(agent).await;
         let (Some(webhook), Some(account)) = (self.store().webhook(agent).await?, self.store().account(agent).await?)
         else {
-            return Ok(CallOutcome::Over);
+            return Ok(DeliveryOutcome::Over);
         };
-        let elsewhere = called_at(&account) != Some(&call.url);
+        let elsewhere = webhook_url(&account) != Some(&call.url);
         let noted = match answered {
-            // What an address said that nobody is called at any more says nothing about the one of now.
-            Answered::Gone | Answered::Refused(_) | Answered::Nothing(_) if elsewhere => Noted {
-                webhook: webhook.clone(),
-                attempts: call.delivery.attempts,
-                outcome: CallOutcome::Again(self.now()),
-            },
+            // A failure of the previous URL says nothing about the current one.
+            DeliveryResult::Gone | DeliveryResult::Refused(_) | DeliveryResult::Nothing(_) if elsewhere => {
+                WebhookUpdate {
+                    webhook: webhook.clone(),
+                    attempts: call.delivery.attempts,
+                    outcome: DeliveryOutcome::Again(self.now()),
+                }
+            }
             _ => self.note(call, &webhook, answered),
         };
         let mut changes: Vec<Change> = vec![self.written(call, kind, answered, &noted).into()];
         changes.extend(self.move_webhook(&account, &webhook, &noted.webhook));
-        self.commit_telling(changes).await?;
+        self.commit_and_notify(changes).await?;
         if noted.webhook != webhook {
-            self.called().put(&noted.webhook);
+            self.webhook_index().put(&noted.webhook);
         }
         Ok(noted.outcome)
     }
 
-    /// What a call says about its webhook, and about itself.
-    fn note(&self, call: &AgentCall, webhook: &Webhook, answered: &Answered) -> Noted {
+    /// New state of webhook and delivery after an attempt.
+    fn note(&self, call: &WebhookCall, webhook: &Webhook, answered: &DeliveryResult) -> WebhookUpdate {
         let now = self.now();
         let tried = call.delivery.attempts + 1;
-        let answer_came = match answered {
-            Answered::Forgotten => {
-                return Noted {
+        let answered_with_status = match answered {
+            DeliveryResult::Forgotten => {
+                return WebhookUpdate {
                     webhook: webhook.clone(),
                     attempts: call.delivery.attempts,
-                    outcome: CallOutcome::Over,
+                    outcome: DeliveryOutcome::Over,
                 };
             }
-            Answered::Arrived(_) => {
+            DeliveryResult::Arrived(_) => {
                 let gone = webhook.state == WebhookState::Disabled;
                 let webhook = if gone { webhook.clone() } else { reachable(webhook) };
-                return Noted { webhook, attempts: tried, outcome: CallOutcome::Over };
+                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryOutcome::Over };
             }
-            Answered::Gone => {
+            DeliveryResult::Gone => {
                 let webhook = Webhook { state: WebhookState::Disabled, probe_at: None, ..webhook.clone() };
-                return Noted { webhook, attempts: tried, outcome: CallOutcome::Disabled };
+                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryOutcome::Disabled };
             }
-            Answered::Refused(_) => true,
-            Answered::Nothing(_) => false,
+            DeliveryResult::Refused(_) => true,
+            DeliveryResult::Nothing(_) => false,
         };
         let since = webhook.failing_since.unwrap_or(now);
         let mut after = Webhook { failing_since: Some(since), ..webhook.clone() };
@@ -281,35 +267,35 @@ impl Engine {
             }
             WebhookState::Unreachable => {
                 after.probe_at = Some(now.after(PROBE));
-                // However long nobody is there, nothing is given up for it. But one message that is always
-                // refused must not keep the others from being tried.
-                attempts = if answer_came { tried } else { call.delivery.attempts };
+                // Deliveries are not given up while the webhook is unreachable, but one message that is always
+                // refused must not block the others.
+                attempts = if answered_with_status { tried } else { call.delivery.attempts };
             }
             WebhookState::Reachable | WebhookState::Disabled => {}
         }
         let outcome = match attempts.checked_sub(1).map(|failed| usize::try_from(failed).unwrap_or(usize::MAX)) {
-            None => CallOutcome::Again(now),
+            None => DeliveryOutcome::Again(now),
             Some(failed) => match PAUSES.get(failed) {
-                Some(pause) => CallOutcome::Again(now.after(self.jittered(*pause))),
-                None => CallOutcome::GivenUp,
+                Some(pause) => DeliveryOutcome::Again(now.after(self.jittered(*pause))),
+                None => DeliveryOutcome::GivenUp,
             },
         };
-        Noted { webhook: after, attempts, outcome }
+        WebhookUpdate { webhook: after, attempts, outcome }
     }
 
-    fn written(&self, call: &AgentCall, kind: &str, answered: &Answered, noted: &Noted) -> RelayChange {
+    fn written(&self, call: &WebhookCall, kind: &str, answered: &DeliveryResult, noted: &WebhookUpdate) -> RelayChange {
         let (agent, seq) = (call.delivery.agent.clone(), call.delivery.mailed.seq);
         let due = match noted.outcome {
-            CallOutcome::Again(due) => due,
-            CallOutcome::Disabled => self.now(),
-            CallOutcome::Over | CallOutcome::GivenUp => {
+            DeliveryOutcome::Again(due) => due,
+            DeliveryOutcome::Disabled => self.now(),
+            DeliveryOutcome::Over | DeliveryOutcome::GivenUp => {
                 let logged = DeliveryLog {
                     seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
                     at: self.now(),
                     attempts: noted.attempts,
-                    delivered: matches!(answered, Answered::Arrived(_)),
+                    delivered: matches!(answered, DeliveryResult::Arrived(_)),
                     outcome: answered.outcome(),
                 };
                 return RelayChange::EndDelivery { agent, seq, logged };
@@ -326,42 +312,36 @@ impl Engine {
         shortest + (pause * u32::try_from(2 * JITTER).unwrap_or(0) / 100).mul_f64(percent)
     }
 
-    /// How an agent is asked whether it is back; none when it is not to be asked now.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub async fn probe(&self, agent: &AgentId) -> Result<Option<Probe>, EngineError> {
+    /// The probe of an agent; `None` if none is due.
+    pub async fn probe(&self, agent: &AgentId) -> Result<Option<WebhookProbe>, EngineError> {
         let webhook = self.store().webhook(agent).await?;
         let is_due = |webhook: &Webhook| {
             webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.now())
         };
         if !webhook.as_ref().is_some_and(is_due) {
-            // Otherwise than was thought.
+            // The in-memory index was outdated.
             match webhook {
-                Some(webhook) => self.called().put(&webhook),
-                None => self.called().remove(agent),
+                Some(webhook) => self.webhook_index().put(&webhook),
+                None => self.webhook_index().remove(agent),
             }
             return Ok(None);
         }
         let account = self.store().account(agent).await?;
         if let Some(health) = account.and_then(|account| account.health_check_url) {
-            return Ok(Some(Probe::Health(health)));
+            return Ok(Some(WebhookProbe::Health(health)));
         }
         let call = match self.store().first_delivery(agent).await? {
-            Some(first) => self.call_while(WebhookState::Unreachable, first).await?,
+            Some(first) => self.webhook_call_in_state(WebhookState::Unreachable, first).await?,
             None => None,
         };
         if call.is_none() {
-            // Nothing to say and no page to ask: it is seen when there is something.
+            // No health URL and nothing to deliver: probe again later.
             self.probed(agent, Health::Unknown).await?;
         }
-        Ok(call.map(|call| Probe::Call(Box::new(call))))
+        Ok(call.map(|call| WebhookProbe::Call(Box::new(call))))
     }
 
-    /// Notes what an agent's own page said about it.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Stores the result of a health check.
     pub async fn health_probed(&self, agent: &AgentId, healthy: bool) -> Result<(), EngineError> {
         self.probed(agent, if healthy { Health::Back } else { Health::Unknown }).await
     }
@@ -370,7 +350,7 @@ impl Engine {
         let _turn = self.agent_locks().enter(agent).await;
         let (Some(webhook), Some(account)) = (self.store().webhook(agent).await?, self.store().account(agent).await?)
         else {
-            self.called().remove(agent);
+            self.webhook_index().remove(agent);
             return Ok(());
         };
         if webhook.state != WebhookState::Unreachable {
@@ -380,28 +360,27 @@ impl Engine {
             Health::Back => reachable(&webhook),
             Health::Unknown => Webhook { probe_at: Some(self.now().after(PROBE)), ..webhook.clone() },
         };
-        self.commit_telling(self.move_webhook(&account, &webhook, &after)).await?;
-        self.called().put(&after);
+        self.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
+        self.webhook_index().put(&after);
         Ok(())
     }
 }
 
-/// What an agent's own page said.
+/// Result of a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Back,
     Unknown,
 }
 
-/// What follows from a call.
-struct Noted {
+struct WebhookUpdate {
     webhook: Webhook,
     attempts: u32,
-    outcome: CallOutcome,
+    outcome: DeliveryOutcome,
 }
 
-impl Answered {
-    /// In the words of the log.
+impl DeliveryResult {
+    /// Text for the log.
     fn outcome(&self) -> String {
         match self {
             Self::Arrived(status) | Self::Refused(status) => format!("it answered {status}"),
@@ -412,16 +391,14 @@ impl Answered {
     }
 }
 
-/// Where an agent is called; none when it is not.
-fn called_at(account: &Account) -> Option<&Url> {
+fn webhook_url(account: &Account) -> Option<&Url> {
     match &account.connection {
         AgentConnection::Webhook { url } => Some(url.url()),
         AgentConnection::Websocket => None,
     }
 }
 
-/// A UUID of version 7 that follows from what it names: nothing has to be kept for the next attempt to bear
-/// the same.
+/// UUID version 7 derived from agent, number and time, so that every attempt has the same id without storing it.
 fn delivery_id(agent: &AgentId, mailed: &QueuedNotification) -> String {
     let digest = Digest::of_bytes(format!("{agent}\n{}", mailed.seq).as_bytes());
     let mut bytes = [0_u8; 16];
@@ -438,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delivery_is_named_by_its_time_its_agent_and_its_number() {
+    fn delivery_id_is_uuid_derived_from_time_agent_and_number() {
         let mailed = |seq, at| QueuedNotification {
             seq,
             at: Timestamp::from_millis(at),

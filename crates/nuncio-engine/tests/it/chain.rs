@@ -1,4 +1,4 @@
-//! What a person allows counts in the one chain that runs tools, and in no other.
+//! People's consent decides in the call chain.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::{Code, declaration};
 use nuncio_engine::Caller;
-use nuncio_engine::call::{Call, Called, ClientSays};
+use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_engine::ports::Clock as _;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -46,11 +46,11 @@ async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
     world.engine.announce(&agent(), manifest).await.unwrap().unwrap().account.id
 }
 
-/// Calls the tool; the code of the refusal when it did not run.
+/// Calls the tool; returns the code of a refusal.
 async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
     let served = world.engine.agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
-    let call = Call {
+    let call = ToolCallRequest {
         caller,
         protocol: Protocol::A2h,
         served: &served,
@@ -58,7 +58,7 @@ async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
         tool: ToolName::parse("read_file").unwrap(),
         arguments: Map::new(),
         offered: true,
-        client: ClientSays::NotAsked,
+        client: ClientDecision::NotAsked,
         turn: None,
         place: None,
         entry: None,
@@ -67,12 +67,12 @@ async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
         deadline: world.clock.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
-    let Called::Ended(ended) = world.engine.call(call).await.unwrap() else { panic!("nobody was to be asked") };
+    let CallOutcome::Ended(ended) = world.engine.call(call).await.unwrap() else { panic!("nobody was to be asked") };
     ended.result.map(|_| ()).map_err(|failure| failure.code)
 }
 
 #[tokio::test]
-async fn a_declared_agent_is_announced_by_what_its_file_says() {
+async fn agent_file_determines_published_manifest() {
     let world = World::new().await;
     assert_eq!(world.engine.announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
     let id = announce(&world, Some(first_version())).await;
@@ -98,7 +98,7 @@ async fn a_declared_agent_is_announced_by_what_its_file_says() {
 }
 
 #[tokio::test]
-async fn a_persons_yes_opens_the_chain_and_every_way_of_ending_it_closes_it() {
+async fn consent_allows_tool_call_until_revoked_suspended_or_expired() {
     let world = World::new().await;
     let (bob, eve) = (world.person("bob").await, world.person("eve").await);
     let id = announce(&world, Some(first_version())).await;
@@ -132,7 +132,7 @@ async fn a_persons_yes_opens_the_chain_and_every_way_of_ending_it_closes_it() {
 }
 
 #[tokio::test]
-async fn a_yes_for_once_runs_once_and_one_for_a_time_until_then() {
+async fn one_time_and_timed_consents_expire() {
     let world = World::new().await;
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
@@ -148,7 +148,7 @@ async fn a_yes_for_once_runs_once_and_one_for_a_time_until_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_calls_at_once_a_yes_for_once_lets_one_run() {
+async fn concurrent_calls_use_one_time_consent_once() {
     let world = std::sync::Arc::new(World::new().await);
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;

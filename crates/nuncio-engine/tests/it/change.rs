@@ -1,4 +1,4 @@
-//! An agent changes, and those who said yes to what it was are asked again: no more and no less.
+//! Manifest changes: affected people, and only they, must consent again.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use super::world::{
 
 const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
-/// What waits for a new yes.
+/// Scopes that wait for a new consent.
 fn pending(relation: &Relation) -> Vec<&str> {
     relation.pending.iter().flat_map(|pending| &pending.scopes).map(ScopeId::as_str).collect()
 }
 
-/// The changes a person was told of: version and scopes.
+/// Version and scopes of each change that the person was notified of.
 async fn told(world: &World, phone: &Phone) -> Vec<(u64, Vec<String>)> {
     let mail = world.engine.mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
     let told = mail.into_iter().filter_map(|mail| match mail.happening {
@@ -40,7 +40,7 @@ fn files() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_break_suspends_what_changed_at_once_and_tells_those_whom_it_concerns() {
+async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() {
     let world = World::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -75,7 +75,7 @@ async fn a_break_suspends_what_changed_at_once_and_tells_those_whom_it_concerns(
 }
 
 #[tokio::test]
-async fn a_silent_change_asks_nobody() {
+async fn compatible_change_requires_no_new_consent() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -87,7 +87,7 @@ async fn a_silent_change_asks_nobody() {
 }
 
 #[tokio::test]
-async fn whether_more_room_needs_a_new_yes_is_the_operators_to_say() {
+async fn operator_policy_decides_if_widened_schema_needs_consent() {
     for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
         let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
         let world = World::with(ConsentRules { policy, ..ConsentRules::default() }).await;
@@ -102,7 +102,7 @@ async fn whether_more_room_needs_a_new_yes_is_the_operators_to_say() {
 }
 
 #[tokio::test]
-async fn versions_that_were_skipped_hide_nothing() {
+async fn changes_in_skipped_versions_still_require_consent() {
     let world = World::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -110,7 +110,7 @@ async fn versions_that_were_skipped_hide_nothing() {
     world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     let eves = eve.allow(&world, &id, &["filesystem:read"]).await;
     assert_eq!(eves.accepted.version, 2);
-    // Against the version before nothing breaks; against what Bob said yes to it still does.
+    // Compatible with the previous version, but not with the one Bob accepted.
     let third = world.publish(&owner, &id, &renumbered(&broken_version(&["path", "limit"]), 3)).await;
     assert!(!third.verdict.breaking);
     assert_eq!(pending(&world.relation(&bob, &bobs).await), ["filesystem:read"]);
@@ -121,7 +121,7 @@ async fn versions_that_were_skipped_hide_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
+async fn reverting_to_accepted_version_restores_suspended_scopes() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -140,7 +140,7 @@ async fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
 }
 
 #[tokio::test]
-async fn a_tool_that_goes_and_comes_back_changed_is_a_break() {
+async fn tool_that_returns_changed_is_breaking() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -151,14 +151,14 @@ async fn a_tool_that_goes_and_comes_back_changed_is_a_break() {
     let back = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     assert!(back.verdict.breaking, "two silent steps are one hidden break");
     assert_eq!(pending(&world.relation(&bob, &relation).await), ["filesystem:read"]);
-    // As it was when Bob said yes: nothing to ask.
+    // Same as the version Bob accepted: no question.
     world.publish(&owner, &id, &without).await;
     world.publish(&owner, &id, &renumbered(&first_version(), 5)).await;
     assert_eq!(world.effective(&bob, &relation).await, files());
 }
 
 #[tokio::test]
-async fn a_tool_that_came_silently_and_then_changed_is_a_break_for_those_before_it() {
+async fn changed_tool_is_breaking_for_people_who_never_accepted_it() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let with = |required: &[&str]| {
@@ -175,7 +175,7 @@ async fn a_tool_that_came_silently_and_then_changed_is_a_break_for_those_before_
 }
 
 #[tokio::test]
-async fn a_scope_that_goes_takes_its_grant_with_it_and_comes_back_as_new() {
+async fn removed_scope_loses_its_grant_and_returns_as_new() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -195,7 +195,7 @@ async fn a_scope_that_goes_takes_its_grant_with_it_and_comes_back_as_new() {
 }
 
 #[tokio::test]
-async fn a_manifest_that_is_cleared_takes_everything_with_it() {
+async fn cleared_manifest_removes_all_grants() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -214,7 +214,7 @@ async fn a_manifest_that_is_cleared_takes_everything_with_it() {
 }
 
 #[tokio::test]
-async fn a_new_scope_is_asked_of_everyone_and_what_was_allowed_goes_on() {
+async fn new_scope_asks_everyone_and_keeps_existing_grants() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -233,7 +233,7 @@ async fn a_new_scope_is_asked_of_everyone_and_what_was_allowed_goes_on() {
 }
 
 #[tokio::test]
-async fn someone_away_for_three_breaks_sees_what_matters_when_back() {
+async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -271,7 +271,7 @@ async fn someone_away_for_three_breaks_sees_what_matters_when_back() {
 }
 
 #[tokio::test]
-async fn a_sensitivity_that_is_lowered_still_asks_as_before_until_there_is_a_new_yes() {
+async fn lowered_sensitivity_applies_only_after_new_consent() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let at = |sensitivity: &str| manifest(&[("plan", "calendar:read", object(&[]))], &[("calendar:read", sensitivity)]);
@@ -289,7 +289,7 @@ async fn a_sensitivity_that_is_lowered_still_asks_as_before_until_there_is_a_new
 }
 
 #[tokio::test]
-async fn an_agent_that_ever_had_too_many_names_has_to_stop() {
+async fn manifest_is_refused_when_agent_used_too_many_names() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let many = |generation: usize| -> Value {

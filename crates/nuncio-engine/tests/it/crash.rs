@@ -1,5 +1,4 @@
-//! A server that is killed in the middle of publishing: a version is there with all it suspends and tells,
-//! or not at all.
+//! A server killed while publishing stores a version with all its effects, or nothing.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,13 +12,13 @@ use nuncio_engine::{Caller, Engine};
 
 use super::world::{Phone, World, broken_version, first_version, renumbered};
 
-/// Where the helper keeps its store.
+/// Environment variable with the helper's store.
 const FILE: &str = "NUNCIO_ENGINE_CRASH_FILE";
 
 const PEOPLE: u8 = 12;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_is_there_with_all_it_does_or_not_at_all() {
+async fn killed_publication_is_stored_completely_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nuncio.db");
     for kill_after in [1, 7, 20] {
@@ -30,7 +29,7 @@ async fn a_version_is_there_with_all_it_does_or_not_at_all() {
         let versions = engine.manifest_history(&account.id, None, 100).await.unwrap();
         let numbers: BTreeSet<_> = versions.iter().map(|version| version.version).collect();
         assert!(versions.len() < 100 && numbers == (1..=account.manifest_version).collect());
-        // Every version after the first breaks what everyone said yes to.
+        // Every version after the first is a breaking change.
         for number in 0..PEOPLE {
             let person = PersonName::parse(&format!("p{number}")).unwrap();
             all_or_nothing(&engine, &person, account.manifest_version).await;
@@ -58,10 +57,10 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
     assert_eq!(standing.suspended.len(), usize::from(version > 1));
 }
 
-/// Runs the helper and kills it after that many acknowledgements; the last version it acknowledged.
+/// Kills the helper after `count` acknowledgements; returns the last acknowledged version.
 fn killed_after(count: usize, file: &Path) -> u64 {
     let mut helper = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::the_process_that_is_killed", "--nocapture"])
+        .args(["--exact", "crash::helper_process_publishes_until_killed", "--nocapture"])
         .env(FILE, file)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -82,7 +81,7 @@ fn killed_after(count: usize, file: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_process_that_is_killed() {
+async fn helper_process_publishes_until_killed() {
     let Ok(file) = std::env::var(FILE) else { return };
     let world = World::at(Path::new(&file)).await;
     let (agent, owner) = match world.engine.search_agents("", None, 10).await.unwrap().pop() {

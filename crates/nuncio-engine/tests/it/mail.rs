@@ -1,4 +1,4 @@
-//! What people and agents are told: in order, once for each, until it is old.
+//! Notifications: in order, once each, until they are old.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use nuncio_engine::relay::{NewConversation, NewPost};
 use super::world::{World, broken_version, first_version};
 
 #[tokio::test]
-async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
+async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -22,7 +22,7 @@ async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
         let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
         tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
     };
-    // Somebody else's mail wakes nobody for good.
+    // Mail of another recipient does not end the wait.
     world.device("eve", 9).await;
     world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     let mail = waiting.await.unwrap();
@@ -40,9 +40,8 @@ async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
     assert_eq!(world.engine.mail(&mailbox, seen, 10).await.unwrap(), mail);
 }
 
-/// Somebody whose message is on its way to the disk hangs up: whoever is told by it hears it all the same.
 #[tokio::test]
-async fn whoever_hangs_up_leaves_nobody_asleep() {
+async fn dropped_request_still_wakes_recipients() {
     let world = World::new().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let mailbox = Recipient::Person(bob.person());
@@ -85,7 +84,7 @@ async fn whoever_hangs_up_leaves_nobody_asleep() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_leaves_nobody_waiting() {
+async fn server_shutdown_ends_waiting_readers() {
     let world = World::new().await;
     let bob = world.person("bob").await;
     let mailbox = Recipient::Person(bob.person());
@@ -99,7 +98,7 @@ async fn a_server_that_stops_leaves_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn what_is_old_is_forgotten_but_not_what_waits_for_an_answer() {
+async fn old_mail_is_deleted_and_pending_consent_stays() {
     let world = World::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;

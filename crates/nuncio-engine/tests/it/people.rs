@@ -1,4 +1,4 @@
-//! People come in, and so do those who should not.
+//! Enrolment and login of devices.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn assertion(world: &World, phone: &Phone, nonce: &str) -> DeviceAssertion {
 }
 
 #[tokio::test]
-async fn an_invite_lets_one_device_in_and_the_code_is_nowhere() {
+async fn invite_enrols_one_device_and_its_code_is_not_stored() {
     let world = World::new().await;
     let invite = world.engine.invite_person(ada(), &operator()).await.unwrap();
     let device = world.engine.enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
@@ -53,7 +53,7 @@ async fn an_invite_lets_one_device_in_and_the_code_is_nowhere() {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_without_an_open_invite_and_their_own_key() {
+async fn enrolment_needs_open_invite_and_proof_of_key() {
     let world = World::new().await;
     let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
@@ -79,7 +79,7 @@ async fn nobody_comes_in_without_an_open_invite_and_their_own_key() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_one_device_and_devices_and_invites_are_counted() {
+async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
     let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
     let world = World::with(rules).await;
     world.device("ada", 1).await;
@@ -95,7 +95,7 @@ async fn a_key_belongs_to_one_device_and_devices_and_invites_are_counted() {
 }
 
 #[tokio::test]
-async fn a_device_gets_in_again_once_for_each_signature_and_even_a_restart_remembers() {
+async fn login_signature_works_once_even_after_restart() {
     let world = World::new().await;
     let phone = world.person("ada").await;
     let one = assertion(&world, &phone, "nonce-number-one");
@@ -109,7 +109,7 @@ async fn a_device_gets_in_again_once_for_each_signature_and_even_a_restart_remem
 }
 
 #[tokio::test]
-async fn whatever_a_device_did_not_sign_for_here_and_now_is_refused() {
+async fn login_signature_for_other_server_time_or_key_is_refused() {
     let world = World::new().await;
     let (phone, eve) = (world.person("ada").await, world.person("eve").await);
     let good = || assertion(&world, &phone, "a-nonce-of-its-own");
@@ -136,7 +136,7 @@ async fn whatever_a_device_did_not_sign_for_here_and_now_is_refused() {
 }
 
 #[tokio::test]
-async fn a_device_that_was_taken_away_is_out_at_once() {
+async fn revoked_device_is_refused_at_once() {
     let world = World::new().await;
     let (phone, second) = (world.device("ada", 1).await, world.device("ada", 2).await);
     assert_eq!(world.engine.valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
@@ -154,7 +154,7 @@ async fn a_device_that_was_taken_away_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn an_agents_token_names_it_until_it_is_rotated_or_revoked() {
+async fn agent_token_authenticates_until_rotated_or_revoked() {
     let world = World::new().await;
     let phone = world.person("ada").await;
     let made = world.engine.create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();

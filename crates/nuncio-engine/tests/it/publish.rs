@@ -1,4 +1,4 @@
-//! Manifests: who may publish, how versions count, what is found.
+//! Manifest publication: permissions, versions and search.
 
 use nuncio_core::Code;
 use nuncio_core::account::AccountOwner;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::world::{FILES, World, broken_version, first_version, manifest, new_agent, object, renumbered};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_who_publish_at_once_leave_no_gap() {
+async fn concurrent_publications_get_consecutive_versions() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let made = world.engine.create_agent(&owner.caller(), new_agent()).await.unwrap();
@@ -43,7 +43,7 @@ async fn fifty_who_publish_at_once_leave_no_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_processes_that_publish_and_hear_yeses_leave_no_gap_and_miss_nobody() {
+async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -65,7 +65,7 @@ async fn two_processes_that_publish_and_hear_yeses_leave_no_gap_and_miss_nobody(
         .collect();
     let mut relations = Vec::new();
     for phone in &phones {
-        // Whoever is overtaken by a change reads it and says yes again.
+        // A consent that conflicts with a change is repeated.
         loop {
             match phone
                 .try_allow(&world, &id, &[("filesystem:read", nuncio_core::grant::GrantTerm::UntilRevoked)])
@@ -91,7 +91,7 @@ async fn two_processes_that_publish_and_hear_yeses_leave_no_gap_and_miss_nobody(
 }
 
 #[tokio::test]
-async fn the_same_manifest_again_changes_nothing_however_it_is_written() {
+async fn equivalent_manifest_creates_no_new_version() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -103,7 +103,7 @@ async fn the_same_manifest_again_changes_nothing_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn only_the_owner_publishes_and_not_by_the_agents_own_token() {
+async fn only_owner_publishes_and_agent_token_is_refused() {
     let world = World::new().await;
     let (owner, eve) = (world.person("ada").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
@@ -130,7 +130,7 @@ async fn only_the_owner_publishes_and_not_by_the_agents_own_token() {
 }
 
 #[tokio::test]
-async fn a_wrong_manifest_is_told_whole_and_nothing_is_made() {
+async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let mut wrong = first_version();
@@ -156,7 +156,7 @@ async fn a_wrong_manifest_is_told_whole_and_nothing_is_made() {
 }
 
 #[tokio::test]
-async fn whoever_changes_what_they_have_not_seen_is_told_so() {
+async fn publication_with_outdated_if_match_is_refused() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -173,7 +173,7 @@ async fn whoever_changes_what_they_have_not_seen_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_the_same_and_writes_nothing() {
+async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -190,7 +190,7 @@ async fn a_dry_run_says_the_same_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_note_to_people_and_the_verdict_stay_with_the_version() {
+async fn version_keeps_change_note_and_verdict() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -212,7 +212,7 @@ async fn a_note_to_people_and_the_verdict_stay_with_the_version() {
 }
 
 #[tokio::test]
-async fn public_agents_are_found_by_what_they_are_and_can_do() {
+async fn search_finds_public_agents_by_name_and_capability() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -238,7 +238,7 @@ async fn public_agents_are_found_by_what_they_are_and_can_do() {
 }
 
 #[tokio::test]
-async fn agents_belong_to_people_and_are_counted() {
+async fn only_people_create_agents_up_to_the_limit() {
     let world = World::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
     let owner = world.person("ada").await;
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;

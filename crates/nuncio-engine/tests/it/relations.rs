@@ -1,4 +1,4 @@
-//! People say what they allow: signed, seen, and theirs.
+//! Signed consent of people.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use nuncio_core::ledger::{LedgerAction, LedgerEntry, verify};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{ConsentError, ConsentRules, Details, Ed25519, NewConsent, NewRelation};
+use nuncio_engine::consent::{ConsentError, ConsentErrorDetails, ConsentRules, Ed25519, NewConsent, NewRelation};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{ConsentChange, Store as _};
 use serde_json::json;
@@ -33,14 +33,14 @@ async fn establish(
 }
 
 #[tokio::test]
-async fn what_is_unsigned_is_answered_with_exactly_what_to_sign() {
+async fn unsigned_request_returns_the_entry_to_sign() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", GrantTerm::Once)];
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
     assert_eq!(error.code, Code::ConsentUnsigned);
-    let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+    let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
     let account = world.engine.account(&id).await.unwrap();
     assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, LedgerAction::Grant));
     assert_eq!((entry.manifest_version, entry.manifest_hash), (1, account.manifest_hash));
@@ -64,13 +64,13 @@ async fn what_is_unsigned_is_answered_with_exactly_what_to_sign() {
 }
 
 #[tokio::test]
-async fn nothing_but_what_was_asked_and_signed_by_the_very_device_is_taken() {
+async fn entry_must_match_request_and_be_signed_by_the_calling_device() {
     let world = World::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS)];
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
-    let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+    let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
     let good = LedgerEntry::clone(entry);
     let forged = [
         ("another key", eve.signed(good.clone()), Code::ConsentForged),
@@ -132,7 +132,7 @@ async fn nothing_but_what_was_asked_and_signed_by_the_very_device_is_taken() {
 }
 
 #[tokio::test]
-async fn only_a_person_on_a_device_of_theirs_says_yes() {
+async fn only_a_person_on_their_own_device_can_consent() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
@@ -151,7 +151,7 @@ async fn only_a_person_on_a_device_of_theirs_says_yes() {
 }
 
 #[tokio::test]
-async fn scopes_are_those_of_the_manifest_that_was_seen() {
+async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -183,7 +183,7 @@ async fn scopes_are_those_of_the_manifest_that_was_seen() {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_not_work_without_must_be_allowed() {
+async fn consent_without_required_scope_is_refused() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let mut manifest = first_version();
@@ -196,7 +196,7 @@ async fn what_an_agent_does_not_work_without_must_be_allowed() {
 }
 
 #[tokio::test]
-async fn one_relation_goes_on_between_two_and_they_are_counted() {
+async fn second_relation_and_relations_over_limit_are_refused() {
     let world = World::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
@@ -219,7 +219,7 @@ async fn one_relation_goes_on_between_two_and_they_are_counted() {
 }
 
 #[tokio::test]
-async fn nobody_sees_or_touches_what_is_between_others() {
+async fn relation_is_inaccessible_to_third_parties() {
     let world = World::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
@@ -244,7 +244,7 @@ async fn nobody_sees_or_touches_what_is_between_others() {
 }
 
 #[tokio::test]
-async fn what_is_for_once_or_for_a_time_ends() {
+async fn one_time_and_timed_grants_end() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -265,7 +265,7 @@ async fn what_is_for_once_or_for_a_time_ends() {
 }
 
 #[tokio::test]
-async fn old_entries_of_a_device_that_was_taken_away_still_hold_and_new_ones_do_not() {
+async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let (first, second) = (world.device("bob", 1).await, world.device("bob", 2).await);
@@ -280,7 +280,7 @@ async fn old_entries_of_a_device_that_was_taken_away_still_hold_and_new_ones_do_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_yeses_at_once_each_is_whole_and_none_slips_past_a_change() {
+async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -319,9 +319,8 @@ async fn of_many_yeses_at_once_each_is_whole_and_none_slips_past_a_change() {
     }
 }
 
-/// Somebody writes into the store behind everyone's back.
 #[tokio::test]
-async fn a_store_that_allows_more_than_was_signed_is_found_out() {
+async fn ledger_verification_detects_unsigned_grant_in_store() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;

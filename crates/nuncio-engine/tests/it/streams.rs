@@ -1,4 +1,4 @@
-//! Streams: how many there may be, and that nothing of them is kept.
+//! Stream limits.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::Details;
-use nuncio_engine::relay::{NewConversation, StreamEnd, StreamPiece, StreamWhat, Streamer};
+use nuncio_engine::consent::ConsentErrorDetails;
+use nuncio_engine::relay::{NewConversation, StreamAbortReason, StreamPiece, StreamSender, StreamUpdateKind};
 use nuncio_engine::{Caller, Credential};
 
 use super::world::{Phone, World, first_version};
 
-fn streamer(world: &World, agent: &AgentId) -> Streamer {
+fn streamer(world: &World, agent: &AgentId) -> StreamSender {
     let by = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
     world.engine.streamer(by).unwrap()
 }
@@ -26,7 +26,7 @@ fn piece(seq: u64) -> StreamPiece {
     StreamPiece { seq, sealed: [7].as_slice().into() }
 }
 
-/// A conversation of a person's with an agent they deal with.
+/// A conversation of a person with an agent they have a relation with.
 async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> ConversationId {
     phone.allow(world, agent, &["filesystem:read"]).await;
     let new = NewConversation { kind: ConversationType::H2a, with: vec![Recipient::Agent(agent.clone())] };
@@ -34,7 +34,7 @@ async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> Conversa
 }
 
 #[tokio::test]
-async fn there_are_so_many_in_a_conversation_and_so_many_in_all() {
+async fn streams_are_limited_per_conversation_and_connection() {
     let world = World::new().await;
     let owner = world.device("owner", 255).await;
     let agent = world.agent(&owner, &first_version()).await;
@@ -47,7 +47,7 @@ async fn there_are_so_many_in_a_conversation_and_so_many_in_all() {
         }
         let more = streamer.start(&here, name("more"), [1].as_slice().into()).await.unwrap_err();
         let most = if number < 63 { 4 } else { 256 };
-        assert_eq!((more.code, &more.details), (Code::LimitReached, &Details::Limit(most)), "{number}");
+        assert_eq!((more.code, &more.details), (Code::LimitReached, &ConsentErrorDetails::Limit(most)), "{number}");
     }
     // And so many pieces of all of them at once.
     let mut taken = 0;
@@ -70,7 +70,7 @@ async fn there_are_so_many_in_a_conversation_and_so_many_in_all() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_stream_is_kept_and_its_time_is_counted_from_its_last_piece() {
+async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
     let world = World::new().await;
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     let agent = world.agent(&owner, &first_version()).await;
@@ -81,23 +81,23 @@ async fn nothing_of_a_stream_is_kept_and_its_time_is_counted_from_its_last_piece
     let mut streamer = streamer(&world, &agent);
     assert_eq!(streamer.due(), None);
     streamer.start(&here, name("s"), [1].as_slice().into()).await.unwrap();
-    assert!(matches!(ear.next().await.what, StreamWhat::Started { .. }));
+    assert!(matches!(ear.next().await.what, StreamUpdateKind::Started { .. }));
     world.clock.advance(Duration::from_secs(29));
     streamer.piece(&name("s"), piece(1)).await.unwrap();
-    assert_eq!(ear.next().await.what, StreamWhat::Piece(piece(1)));
+    assert_eq!(ear.next().await.what, StreamUpdateKind::Piece(piece(1)));
     assert_eq!(streamer.due(), Some(world.engine.now().after(Duration::from_secs(30))));
     assert!(streamer.expire().is_empty());
     world.clock.advance(Duration::from_secs(30));
-    // Too late, whoever looks first.
+    // Past the timeout.
     assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, Code::StreamNotFound);
-    assert_eq!(ear.next().await.what, StreamWhat::Aborted(StreamEnd::Silent));
+    assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Silent));
     assert_eq!(streamer.due(), None);
     assert_eq!(world.engine.mail_head(&reader).await.unwrap(), before);
-    // Whoever goes takes what is open along.
+    // Dropping the sender aborts its open streams.
     streamer.start(&here, name("t"), [1].as_slice().into()).await.unwrap();
     ear.next().await;
     drop(streamer);
-    assert_eq!(ear.next().await.what, StreamWhat::Aborted(StreamEnd::Gone));
+    assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Gone));
     // People do not stream.
     assert_eq!(world.engine.streamer(ada.caller()).unwrap_err().code, Code::PermissionDenied);
 }

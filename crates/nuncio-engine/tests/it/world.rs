@@ -1,4 +1,4 @@
-//! An engine over a store in a folder, a clock to move, and people with devices.
+//! Test fixture: an engine with a real store, a manual clock, and people with devices.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentRules, Details, NewAgent, NewConsent, NewDevice, NewRelation, Publication,
+    ConsentError, ConsentErrorDetails, ConsentRules, NewAgent, NewConsent, NewDevice, NewRelation, Publication,
 };
-use nuncio_engine::ports::brain::{Brain, BrainError, Brains, Prompt, Speaker, Thought};
-use nuncio_engine::ports::meter::Uncounted;
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::vault::Vault;
@@ -36,7 +36,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// An engine, its clock and its folder.
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) clock: HandClock,
@@ -57,13 +56,13 @@ impl World {
         Self { engine, clock, store, folder: Some(folder) }
     }
 
-    /// Over a file that stays.
+    /// Opens a store at a fixed path.
     pub(crate) async fn at(file: &Path) -> Self {
         let (clock, store) = (HandClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
         Self { engine: engine(&store, &clock, ConsentRules::default()).await, clock, store, folder: None }
     }
 
-    /// Everything in memory is lost; what is on disk is read again.
+    /// Restarts the engine on the same store.
     pub(crate) async fn restarted(mut self) -> Self {
         let folder = self.folder.take();
         let clock = self.clock.clone();
@@ -75,17 +74,15 @@ impl World {
         Self { engine, clock, store, folder }
     }
 
-    /// A second engine on the same store, which knows nothing of the first.
+    /// A second engine on the same store.
     pub(crate) async fn beside(&self) -> Engine {
         engine(&self.store, &self.clock, ConsentRules::default()).await
     }
 
-    /// A person with one device.
     pub(crate) async fn person(&self, name: &str) -> Phone {
         self.device(name, name.bytes().fold(1, u8::wrapping_add)).await
     }
 
-    /// A further device of a person.
     pub(crate) async fn device(&self, name: &str, seed: u8) -> Phone {
         let person = PersonName::parse(name).unwrap();
         let operator = Caller::new(Principal::Operator);
@@ -95,7 +92,6 @@ impl World {
         Phone { device, pair }
     }
 
-    /// An agent of that person, with that manifest.
     pub(crate) async fn agent(&self, owner: &Phone, manifest: &Value) -> AgentId {
         self.agent_with_token(owner, manifest).await.0
     }
@@ -111,18 +107,17 @@ impl World {
         self.engine.publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
     }
 
-    /// The relation as it is now.
     pub(crate) async fn relation(&self, phone: &Phone, relation: &Relation) -> Relation {
         self.engine.relation(&phone.caller(), &relation.id).await.unwrap()
     }
 
-    /// What may be used of it now.
+    /// Scopes that are effective now.
     pub(crate) async fn effective(&self, phone: &Phone, relation: &Relation) -> Vec<String> {
         let relation = self.relation(phone, relation).await;
         relation.effective(self.clock.now()).map(|grant| grant.scope.to_string()).collect()
     }
 
-    /// Every record that is not of a call.
+    /// All audit records except those of calls.
     pub(crate) async fn records(&self) -> Vec<AuditEventRecord> {
         let links = self.engine.audit_links(0, 1000).await.unwrap();
         links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()).collect()
@@ -161,14 +156,13 @@ pub(crate) async fn engine(store: &Arc<SqliteStore>, clock: &HandClock, consent:
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(Dice),
         vault: Vault::new(&[7; 32]),
-        meter: Arc::new(Uncounted),
+        meter: Arc::new(NoopMeter),
     };
     let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
     engine.reload_access().await.unwrap();
     engine
 }
 
-/// A person's device.
 pub(crate) struct Phone {
     pub(crate) device: Device,
     pub(crate) pair: Ed25519KeyPair,
@@ -179,7 +173,6 @@ impl Phone {
         self.device.person.clone()
     }
 
-    /// The person, on this device.
     pub(crate) fn caller(&self) -> Caller {
         Caller {
             person: Some(self.person()),
@@ -192,13 +185,12 @@ impl Phone {
         LedgerEntry { signature: Some(sign(&self.pair, &entry.message())), ..entry }
     }
 
-    /// Signs the entry that the error asks to be signed.
+    /// Signs the ledger entry from the error.
     pub(crate) fn sign_what(&self, error: &ConsentError) -> LedgerEntry {
-        let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+        let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
         self.signed(LedgerEntry::clone(entry))
     }
 
-    /// Allows an agent these scopes, until revoked.
     pub(crate) async fn allow(&self, world: &World, agent: &AgentId, scopes: &[&str]) -> Relation {
         self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, GrantTerm::UntilRevoked)).collect::<Vec<_>>())
             .await
@@ -208,7 +200,7 @@ impl Phone {
         self.try_allow(world, agent, scopes).await.unwrap()
     }
 
-    /// The same: asks, signs what is to be signed, asks again.
+    /// Requests, signs the returned entry, and repeats the request.
     pub(crate) async fn try_allow(
         &self,
         world: &World,
@@ -218,14 +210,13 @@ impl Phone {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
         let new = NewRelation { agent: agent.clone(), consent };
         let signed = match world.engine.establish_relation(&self.caller(), new.clone()).await {
-            Err(error) if matches!(error.details, Details::Sign(_)) => self.sign_what(&error),
+            Err(error) if matches!(error.details, ConsentErrorDetails::Sign(_)) => self.sign_what(&error),
             other => return other,
         };
         let consent = NewConsent { signed: Some(signed), ..new.consent };
         world.engine.establish_relation(&self.caller(), NewRelation { consent, ..new }).await
     }
 
-    /// Allows something else.
     pub(crate) async fn try_change(
         &self,
         world: &World,
@@ -234,7 +225,7 @@ impl Phone {
     ) -> Result<Relation, ConsentError> {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
         let signed = match world.engine.change_relation(&self.caller(), &relation.id, consent.clone()).await {
-            Err(error) if matches!(error.details, Details::Sign(_)) => self.sign_what(&error),
+            Err(error) if matches!(error.details, ConsentErrorDetails::Sign(_)) => self.sign_what(&error),
             other => return other,
         };
         let consent = NewConsent { signed: Some(signed), ..consent };
@@ -246,7 +237,6 @@ pub(crate) fn wishes(scopes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
     scopes.iter().map(|(scope, term)| ScopeRequest { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
 }
 
-/// A manifest: its tools with scope and schema, and its scopes with sensitivity.
 pub(crate) fn manifest(tools: &[(&str, &str, Value)], scopes: &[(&str, &str)]) -> Value {
     let tools: Vec<_> = tools
         .iter()
@@ -285,7 +275,7 @@ pub(crate) fn manifest(tools: &[(&str, &str, Value)], scopes: &[(&str, &str)]) -
     })
 }
 
-/// A closed object whose text properties are all required.
+/// An object schema whose text properties are all required.
 pub(crate) fn object(required: &[&str]) -> Value {
     let properties: serde_json::Map<_, _> =
         ["path", "encoding", "limit"].iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
@@ -296,27 +286,27 @@ pub(crate) const FILES: (&str, &str) = ("filesystem:read", "medium");
 pub(crate) const CLIPBOARD: (&str, &str) = ("clipboard:read", "medium");
 pub(crate) const NOTIFY: (&str, &str) = ("notification:send", "low");
 
-/// Reads files and the clipboard.
+/// Manifest that reads files and the clipboard.
 pub(crate) fn first_version() -> Value {
     let tools =
         [("read_file", "filesystem:read", object(&["path"])), ("read_clipboard", "clipboard:read", object(&[]))];
     manifest(&tools, &[FILES, CLIPBOARD])
 }
 
-/// The same, but reading a file needs more arguments: a change that needs a new yes.
+/// A breaking change: reading a file needs more arguments.
 pub(crate) fn broken_version(required: &[&str]) -> Value {
     let tools = [("read_file", "filesystem:read", object(required)), ("read_clipboard", "clipboard:read", object(&[]))];
     manifest(&tools, &[FILES, CLIPBOARD])
 }
 
-/// The same, with another number: a change that nobody needs to be asked about.
+/// A compatible change.
 pub(crate) fn renumbered(manifest: &Value, number: usize) -> Value {
     let mut manifest = manifest.clone();
     manifest["agent_version"] = json!(format!("1.0.{number}"));
     manifest
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that tests advance.
 #[derive(Debug, Clone)]
 pub(crate) struct HandClock(Arc<watch::Sender<Timestamp>>);
 
@@ -345,7 +335,6 @@ impl Clock for HandClock {
     }
 }
 
-/// Real randomness.
 #[derive(Debug)]
 struct Dice;
 
@@ -355,18 +344,18 @@ impl Entropy for Dice {
     }
 }
 
-/// Says nothing, and runs every tool to the same answer.
+/// Brain and runner stub: says nothing; every tool returns the same.
 #[derive(Debug)]
 struct Silent;
 
 #[async_trait]
 impl Brain for Silent {
-    async fn think(&self, _prompt: Prompt, _voice: &mut Speaker) -> Result<Thought, BrainError> {
-        Ok(Thought::ended(StopReason::EndTurn))
+    async fn think(&self, _prompt: Prompt, _voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+        Ok(BrainStepEnd::ended(StopReason::EndTurn))
     }
 }
 
-impl Brains for Silent {
+impl BrainFactory for Silent {
     fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
         Ok(Arc::new(Self))
     }

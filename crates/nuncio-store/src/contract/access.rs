@@ -1,4 +1,4 @@
-//! Keys and grants.
+//! Contract checks for keys and grants.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
@@ -6,10 +6,9 @@ use nuncio_core::ids::{GrantId, KeyId};
 use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind, PreviousSecret};
 
 use super::sample::{self, later};
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
-/// Every key is listed with every field, revoked ones too, the oldest first.
-pub async fn keys_are_listed_oldest_first(place: &dyn Place) {
+pub async fn keys_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.keys().await.unwrap(), []);
     let young = sample::key("a", later(2));
@@ -21,7 +20,7 @@ pub async fn keys_are_listed_oldest_first(place: &dyn Place) {
 }
 
 /// A second key of the same id is `Exists`.
-pub async fn a_key_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_key_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::CreateKey(sample::key("a", later(0)))]).await;
     assert_eq!(refusal(&*store, [Change::CreateKey(sample::key("a", later(1)))]).await, Conflict::Exists);
@@ -29,7 +28,7 @@ pub async fn a_key_id_is_taken_once(place: &dyn Place) {
 }
 
 /// Revoking a key that is not there, or twice, is `Missing`; the first time stands.
-pub async fn a_key_is_revoked_once(place: &dyn Place) {
+pub async fn key_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let revoke = |at| [Change::RevokeKey { id: KeyId::parse("a").unwrap(), at: later(at) }];
     assert_eq!(refusal(&*store, revoke(1)).await, Conflict::Missing);
@@ -40,7 +39,6 @@ pub async fn a_key_is_revoked_once(place: &dyn Place) {
     assert_eq!(store.keys().await.unwrap(), [revoked, sample::key("b", later(0))]);
 }
 
-/// The key with a new secret, an expiry and the secret before it.
 fn rotated(key: &ApiKey, secret: &str) -> ApiKey {
     ApiKey {
         digest: Digest::of_bytes(secret.as_bytes()),
@@ -52,9 +50,7 @@ fn rotated(key: &ApiKey, secret: &str) -> ApiKey {
     }
 }
 
-/// Only what belongs to the secret changes, for keys that are sent and for keys that sign; and all of it can be taken
-/// away again.
-pub async fn rotated_key_gets_its_new_secret_and_stays_the_same_key(place: &dyn Place) {
+pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase) {
     let store = place.open().await;
     let signing = |sealed: &str| KeyKind::Signing { sealed: sealed.to_owned() };
     let sent = sample::key("a", later(0));
@@ -80,7 +76,7 @@ pub async fn rotated_key_gets_its_new_secret_and_stays_the_same_key(place: &dyn 
 }
 
 /// Rotating a key that is not there, was revoked, or was rotated meanwhile is `Moved`.
-pub async fn rotation_needs_the_secret_that_was_read(place: &dyn Place) {
+pub async fn rotation_of_changed_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
     let rotate = |secret: &str| [Change::RotateKey { key: rotated(&key, secret), replaced: key.digest }];
@@ -95,8 +91,7 @@ pub async fn rotation_needs_the_secret_that_was_read(place: &dyn Place) {
     assert_eq!(refusal(&*store, [late]).await, Conflict::Moved);
 }
 
-/// Of 32 rotations of the same key at once, one gives it its secret.
-pub async fn of_many_rotations_of_a_key_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_rotations_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
     made(&*store, [Change::CreateKey(key.clone())]).await;
@@ -104,8 +99,7 @@ pub async fn of_many_rotations_of_a_key_one_wins(place: &dyn Place) {
     assert_one_winner(&race(&store, (0..32).map(|n| vec![rotation(n)])).await, Conflict::Moved);
 }
 
-/// Every grant is listed with every field, the oldest first.
-pub async fn grants_are_listed_oldest_first(place: &dyn Place) {
+pub async fn grants_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.grants().await.unwrap(), []);
     let young = sample::grant("a", later(2));
@@ -116,7 +110,7 @@ pub async fn grants_are_listed_oldest_first(place: &dyn Place) {
 }
 
 /// A second grant of the same id is `Exists`.
-pub async fn a_grant_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_grant_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
     assert_eq!(refusal(&*store, [Change::CreateGrant(sample::grant("a", later(1)))]).await, Conflict::Exists);
@@ -124,7 +118,7 @@ pub async fn a_grant_id_is_taken_once(place: &dyn Place) {
 }
 
 /// Revoking a grant that is not there, or twice, is `Missing`.
-pub async fn a_grant_is_revoked_once(place: &dyn Place) {
+pub async fn grant_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let revoke = || [Change::RevokeGrant(GrantId::parse("a").unwrap())];
     assert_eq!(refusal(&*store, revoke()).await, Conflict::Missing);
@@ -134,8 +128,8 @@ pub async fn a_grant_is_revoked_once(place: &dyn Place) {
     assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
 }
 
-/// Using a grant that was used or taken back is `GrantUsed`.
-pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
+/// Using a used or revoked grant is `GrantUsed`.
+pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let used = |id: &str| [Change::UseGrant(GrantId::parse(id).unwrap())];
     assert_eq!(refusal(&*store, used("a")).await, Conflict::GrantUsed);
@@ -147,8 +141,7 @@ pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
     assert_eq!(refusal(&*store, used("b")).await, Conflict::GrantUsed);
 }
 
-/// Of 32 calls that would use the same grant at once, one does.
-pub async fn of_many_who_use_a_grant_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_grant_uses_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
     let units = (0..32).map(|n| {

@@ -1,11 +1,11 @@
-//! Agents' accounts and their manifests.
+//! Contract checks for agent accounts and manifests.
 
 use nuncio_core::account::{Account, AccountOwner};
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
 
 use super::consent_sample::{account, agent_id, create_account, lineage, name, publish, published};
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn update(account: &Account) -> Change {
     ConsentChange::UpdateAccount { account: account.clone(), words: format!("updated {}", account.id) }.into()
@@ -20,8 +20,7 @@ async fn found(store: &dyn Store, words: &[&str]) -> Vec<String> {
     store.public_accounts(&words, None, 10).await.unwrap().iter().map(|account| account.id.to_string()).collect()
 }
 
-/// Every field comes back; by id, and by the digest of the token.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn account_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let full = account("agt_1");
     let bare = Account {
@@ -42,8 +41,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.account_by_token(&Digest::ZERO).await.unwrap(), None);
 }
 
-/// An id is taken once.
-pub async fn an_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_account_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_account(&account("agt_1"), "")]).await;
     let other = Account { token: None, ..account("agt_1") };
@@ -51,8 +49,7 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     assert_eq!(store.account(&agent_id("agt_1")).await.unwrap(), Some(account("agt_1")));
 }
 
-/// An account moves on only from the revision that was read; a token that is replaced is gone.
-pub async fn move_only_from_what_was_read(place: &dyn Place) {
+pub async fn account_changes_only_from_the_revision_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     assert_eq!(refusal(&*store, [update(&next(&first))]).await, Conflict::Missing);
@@ -64,8 +61,7 @@ pub async fn move_only_from_what_was_read(place: &dyn Place) {
     assert_eq!(store.account_by_token(&first.token.unwrap().digest).await.unwrap(), None);
 }
 
-/// An owner's accounts are listed by id, in pages.
-pub async fn listed_by_owner(place: &dyn Place) {
+pub async fn accounts_are_listed_by_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ids = ["agt_c", "agt_a", "agt_b"];
     made(&*store, ids.map(|id| create_account(&account(id), ""))).await;
@@ -77,8 +73,7 @@ pub async fn listed_by_owner(place: &dyn Place) {
     assert_eq!(store.accounts_of(&AccountOwner::Operator, None, 2).await.unwrap(), []);
 }
 
-/// The public ones are found by words, all of them; what a stranger types is never a pattern.
-pub async fn public_ones_are_found(place: &dyn Place) {
+pub async fn public_accounts_are_found_by_search_words(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hidden = Account { public: false, ..account("agt_h") };
     made(
@@ -101,8 +96,7 @@ pub async fn public_ones_are_found(place: &dyn Place) {
     assert_eq!(store.public_accounts(&[], None, 1).await.unwrap(), [account("agt_a")]);
 }
 
-/// A version is published with its account, its lineage and its words, or not at all.
-pub async fn published_with_its_account(place: &dyn Place) {
+pub async fn manifest_is_stored_with_its_account(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     made(&*store, [create_account(&first, ""), publish(&first, Some("{\"n\":1}"))]).await;
@@ -118,8 +112,7 @@ pub async fn published_with_its_account(place: &dyn Place) {
     assert_eq!(store.lineage(&agent_id("agt_2")).await.unwrap(), None);
 }
 
-/// A cleared manifest is a version too, and versions are listed newest first, in pages.
-pub async fn versions_are_listed_newest_first(place: &dyn Place) {
+pub async fn manifest_versions_are_listed_newest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut current = account("agt_1");
     made(&*store, [create_account(&current, "")]).await;
@@ -136,8 +129,7 @@ pub async fn versions_are_listed_newest_first(place: &dyn Place) {
     assert_eq!(store.account(&current.id).await.unwrap(), Some(current));
 }
 
-/// Of many who publish the same version, one does.
-pub async fn of_many_who_publish_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_publications_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     made(&*store, [create_account(&first, "")]).await;

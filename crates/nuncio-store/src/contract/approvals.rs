@@ -1,12 +1,10 @@
-//! Approvals.
-
 use nuncio_core::approval::{Approval, ApprovalAnswer};
 use nuncio_core::ids::ApprovalId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict};
 
 use super::sample::{self, later};
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn id(id: &str) -> ApprovalId {
     ApprovalId::parse(id).unwrap()
@@ -21,8 +19,7 @@ fn denied(approval: Approval) -> Approval {
     approval.decide(answer, Principal::Operator, later(5)).unwrap()
 }
 
-/// Every field comes back; another id is not there.
-pub async fn read_back_as_asked(place: &dyn Place) {
+pub async fn approval_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
@@ -30,15 +27,15 @@ pub async fn read_back_as_asked(place: &dyn Place) {
 }
 
 /// A second approval of the same id is `Exists`.
-pub async fn an_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_approval_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
     assert_eq!(refusal(&*store, [Change::CreateApproval(sample::approval("a", later(1)))]).await, Conflict::Exists);
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
 }
 
-/// An approval moves if its state is still the one it was read in; else it is `ApprovalMoved`.
-pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
+/// A change from another state is `ApprovalMoved`.
+pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
     let yes = allowed(asked.clone());
@@ -60,16 +57,15 @@ pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(used));
 }
 
-/// Moving what is not there is `Missing`.
-pub async fn an_unknown_one_cannot_move(place: &dyn Place) {
+/// Changing an unknown approval is `Missing`.
+pub async fn changing_unknown_approval_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let approval = allowed(sample::approval("a", later(0)));
     assert_eq!(refusal(&*store, [Change::MoveApproval { approval, from: "pending" }]).await, Conflict::Missing);
     assert_eq!(store.approval(&id("a")).await.unwrap(), None);
 }
 
-/// Those that wait are listed, the oldest first, until they are decided or expire.
-pub async fn waiting_ones_are_listed_oldest_first(place: &dyn Place) {
+pub async fn pending_approvals_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.pending_approvals().await.unwrap(), []);
     let asked = [("c", 0), ("a", 2), ("b", 1), ("d", 3)].map(|(id, at)| sample::approval(id, later(at)));
@@ -82,8 +78,7 @@ pub async fn waiting_ones_are_listed_oldest_first(place: &dyn Place) {
     assert_eq!(store.pending_approvals().await.unwrap(), [b]);
 }
 
-/// Of 32 who decide at once, one does.
-pub async fn of_many_who_decide_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_decisions_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
     made(&*store, [Change::CreateApproval(asked.clone())]).await;

@@ -1,4 +1,4 @@
-//! The audit chain.
+//! Contract checks for the audit chain.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use nuncio_core::ids::CallId;
 use nuncio_engine::ports::store::{Change, Conflict, Store};
 
 use super::sample;
-use super::{Place, made, race, refusal};
+use super::{TestDatabase, made, race, refusal};
 
-/// Reads the whole chain and asserts that it holds from its start to its head.
+/// Reads and verifies the whole chain.
 pub async fn verified(store: &dyn Store) -> Vec<ChainLink> {
     let links = store.audit_links(0, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::after(ChainHead::START);
@@ -29,16 +29,13 @@ fn audit(call: &str) -> Change {
     Change::Audit(sample::record(call))
 }
 
-/// A chain without records has the head it starts from.
-pub async fn begins_empty(place: &dyn Place) {
+pub async fn new_audit_chain_is_empty(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.audit_head().await.unwrap(), ChainHead::START);
     assert_eq!(store.audit_links(0, 10).await.unwrap(), []);
 }
 
-/// Records are linked in the order they were committed, also several in one unit, and read back
-/// as they were.
-pub async fn records_are_chained_in_order(place: &dyn Place) {
+pub async fn records_are_chained_in_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [audit("c1")]).await;
     made(&*store, [audit("c2"), audit("c3")]).await;
@@ -47,8 +44,7 @@ pub async fn records_are_chained_in_order(place: &dyn Place) {
     assert_eq!(serde_json::from_str::<AuditRecord>(&links[1].record).unwrap(), sample::record("c2"));
 }
 
-/// Links are read behind any place, as many as asked.
-pub async fn read_in_pages(place: &dyn Place) {
+pub async fn audit_records_are_read_in_pages(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, (1..=7).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
     let page = async |after, limit| calls(&store.audit_links(after, limit).await.unwrap());
@@ -59,8 +55,7 @@ pub async fn read_in_pages(place: &dyn Place) {
     assert!(page(0, 0).await.is_empty());
 }
 
-/// A unit that is refused after its record leaves no link and no gap.
-pub async fn failed_units_leave_no_link(place: &dyn Place) {
+pub async fn failed_commit_leaves_no_audit_record(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [audit("c1")]).await;
     assert_eq!(refusal(&*store, [audit("lost"), sample::begin("nobody", 1)]).await, Conflict::NoSession);
@@ -69,9 +64,7 @@ pub async fn failed_units_leave_no_link(place: &dyn Place) {
     assert_eq!(calls(&verified(&*store).await), ["c1", "c2"]);
 }
 
-/// 64 committers at once, every third of whose units is refused: the chain holds, and has exactly
-/// what was taken.
-pub async fn holds_under_many_at_once(place: &dyn Place) {
+pub async fn chain_verifies_after_concurrent_commits(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| {
         let mut unit = vec![audit(&format!("c{n}"))];
@@ -92,8 +85,7 @@ pub async fn holds_under_many_at_once(place: &dyn Place) {
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
 }
 
-/// The records of a call are found by its id, oldest first, as many as asked, and no others.
-pub async fn records_of_a_call_are_found(place: &dyn Place) {
+pub async fn audit_records_are_found_by_call(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [audit("c1"), audit("c2"), audit("c1"), audit("c11"), audit("c1")]).await;
     let found = async |call: &str, limit| {
@@ -106,9 +98,7 @@ pub async fn records_of_a_call_are_found(place: &dyn Place) {
     assert!(found("c3", 9).await.is_empty());
 }
 
-/// Pruning deletes the oldest records, not more than asked and none behind the given number. What is left keeps its
-/// numbers and hashes, and the chain goes on.
-pub async fn oldest_records_are_pruned_and_the_rest_stays_chained(place: &dyn Place) {
+pub async fn pruning_deletes_oldest_records_and_keeps_the_chain(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, (1..=6).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
     let before = verified(&*store).await;
@@ -127,8 +117,7 @@ pub async fn oldest_records_are_pruned_and_the_rest_stays_chained(place: &dyn Pl
     assert_eq!(links.len(), 3);
 }
 
-/// Whoever watches the chain sees how far it has grown, also by units of several records.
-pub async fn growth_is_observed(place: &dyn Place) {
+pub async fn audit_growth_reports_each_commit(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut growth = store.audit_growth();
     made(&*store, [audit("c1"), audit("c2")]).await;

@@ -1,32 +1,29 @@
-//! Callbacks: owed from the end of an execution until its caller knows, or never will.
+//! Contract checks for execution callbacks.
 
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Callback, Change, Conflict, Store};
+use nuncio_engine::ports::store::{Change, Conflict, ExecutionCallback, Store};
 
 use super::executions::{KEPT, completed, create, end, end_at, id};
 use super::sample::later;
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
-fn owed(name: &str, due: i64, attempts: u32) -> Callback {
-    Callback { execution: id(name), due: later(due), attempts }
+fn owed(name: &str, due: i64, attempts: u32) -> ExecutionCallback {
+    ExecutionCallback { execution: id(name), due: later(due), attempts }
 }
 
 fn put(name: &str, due: i64, attempts: u32) -> Change {
     Change::PutCallback(owed(name, due, attempts))
 }
 
-/// All that is owed until then.
-async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<Callback> {
+async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<ExecutionCallback> {
     store.callbacks(until, limit).await.unwrap()
 }
 
-async fn all(store: &dyn Store) -> Vec<Callback> {
+async fn all(store: &dyn Store) -> Vec<ExecutionCallback> {
     until(store, Timestamp::LAST, usize::MAX).await
 }
 
-/// Those due until a time, that time included, the first first, and no more than asked for; what is
-/// due at the same time comes in the same order each time.
-pub async fn the_first_to_be_told_come_first(place: &dyn Place) {
+pub async fn callbacks_are_listed_in_due_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(all(&*store).await, []);
     for (name, due) in [("c", 20), ("a", 30), ("d", 10), ("b", 20)] {
@@ -40,8 +37,7 @@ pub async fn the_first_to_be_told_come_first(place: &dyn Place) {
     assert_eq!(until(&*store, later(20), 0).await, []);
 }
 
-/// A second one takes the place of the first.
-pub async fn one_execution_is_owed_one(place: &dyn Place) {
+pub async fn execution_has_at_most_one_callback(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 0)]).await;
     made(&*store, [put("a", 90_000, u32::MAX)]).await;
@@ -49,16 +45,15 @@ pub async fn one_execution_is_owed_one(place: &dyn Place) {
     assert_eq!(until(&*store, later(5), 10).await, [], "not at its old time as well");
 }
 
-/// Nobody is told of what there is not: `Missing`, and the rest of the unit is not made either.
-pub async fn an_unknown_execution_is_owed_none(place: &dyn Place) {
+/// A callback of an unknown execution is `Missing`, and its whole commit fails.
+pub async fn callback_of_unknown_execution_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [create("a"), put("b", 5, 0)]).await, Conflict::Missing);
     assert_eq!(all(&*store).await, []);
     assert_eq!(store.execution(&id("a")).await.unwrap(), None);
 }
 
-/// What is removed is gone, others stay; once more is no fault.
-pub async fn removed_and_removed_again(place: &dyn Place) {
+pub async fn removing_a_missing_callback_is_no_conflict(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 6, 4)]).await;
     for _ in 0..2 {
@@ -71,8 +66,7 @@ pub async fn removed_and_removed_again(place: &dyn Place) {
     assert_eq!(all(&*store).await, [owed("b", 6, 4), owed("a", 7, 0)]);
 }
 
-/// An end that is not made owes nothing.
-pub async fn owed_with_the_end_or_not_at_all(place: &dyn Place) {
+pub async fn callback_is_stored_atomically_with_the_end(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     assert_eq!(refusal(&*store, [put("a", 9, 0), end("a", "there", 0)]).await, Conflict::LeaseLost);
@@ -82,8 +76,7 @@ pub async fn owed_with_the_end_or_not_at_all(place: &dyn Place) {
     assert!(store.execution(&id("a")).await.unwrap().unwrap().state.is_over());
 }
 
-/// What is forgotten is owed nothing, and cannot be owed anything again.
-pub async fn forgotten_with_their_execution(place: &dyn Place) {
+pub async fn callback_is_deleted_with_its_execution(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("old"), end_at("old", "here", 0, completed(), later(0)), put("old", 5, 2)]).await;
     made(&*store, [create("new"), end_at("new", "here", 0, completed(), later(1)), put("new", 6, 2)]).await;
@@ -93,8 +86,7 @@ pub async fn forgotten_with_their_execution(place: &dyn Place) {
     made(&*store, [Change::RemoveCallback(id("old"))]).await;
 }
 
-/// Everything is there after the store was closed and opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn callbacks_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 4, 0)]).await;
     made(&*store, [create("c"), put("c", 3, 0), Change::RemoveCallback(id("c"))]).await;

@@ -1,13 +1,13 @@
-//! Calls that were started.
+//! Contract checks for started calls.
 
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::ids::CallId;
-use nuncio_engine::ports::store::{Change, Conflict, MessagePlace, Place as InHistory, StartedCall};
+use nuncio_engine::ports::store::{Change, Conflict, HistorySlot, ResultTarget, StartedCall};
 
 use super::sample::{self, later, session_id};
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
-fn started(key: &str, asked: i64, place: Option<InHistory>) -> StartedCall {
+fn started(key: &str, asked: i64, place: Option<ResultTarget>) -> StartedCall {
     let record = AuditRecord { asked_at: later(asked), ..sample::record(key) };
     StartedCall { key: key.to_owned(), record, place }
 }
@@ -16,8 +16,8 @@ fn start(call: &StartedCall) -> Change {
     Change::StartCall { key: call.key.clone(), record: call.record.clone(), place: call.place.clone() }
 }
 
-fn in_history() -> InHistory {
-    InHistory::Message(MessagePlace {
+fn in_history() -> ResultTarget {
+    ResultTarget::Message(HistorySlot {
         session: session_id("s"),
         turn: 2,
         number: 7,
@@ -25,9 +25,7 @@ fn in_history() -> InHistory {
     })
 }
 
-/// A call is there with every field from its start to its end. Ending one that never started, or
-/// twice, does nothing.
-pub async fn kept_until_they_end(place: &dyn Place) {
+pub async fn started_calls_are_stored_until_they_end(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.started_calls().await.unwrap(), []);
     let (one, two) = (started("k1", 0, Some(in_history())), started("k2", 1, None));
@@ -40,7 +38,7 @@ pub async fn kept_until_they_end(place: &dyn Place) {
 }
 
 /// A second call of the same key is `Exists` until the first has ended.
-pub async fn a_key_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_call_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (first, second) = (started("k", 0, None), started("k", 1, Some(in_history())));
     made(&*store, [start(&first)]).await;
@@ -50,8 +48,7 @@ pub async fn a_key_is_taken_once(place: &dyn Place) {
     assert_eq!(store.started_calls().await.unwrap(), [second]);
 }
 
-/// A session that is deleted takes no trace of a running call with it.
-pub async fn survive_their_session(place: &dyn Place) {
+pub async fn started_call_survives_deletion_of_its_session(place: &dyn TestDatabase) {
     let store = place.open().await;
     let call = started("k", 0, Some(in_history()));
     made(&*store, [sample::create("s"), start(&call)]).await;

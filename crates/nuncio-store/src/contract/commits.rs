@@ -1,4 +1,4 @@
-//! What holds for every commit.
+//! Contract checks for commits of any change.
 
 use std::sync::Arc;
 
@@ -8,16 +8,14 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
 
 use super::sample::{self, NOW, later, session_id};
-use super::{Place, audit, made, race, refusal};
+use super::{TestDatabase, audit, made, race, refusal};
 
-/// A commit of no changes is made.
-pub async fn nothing_is_something_too(place: &dyn Place) {
+pub async fn empty_commit_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, []).await;
 }
 
-/// One of every change but the last condition does not hold: nothing was made.
-pub async fn all_or_nothing(place: &dyn Place) {
+pub async fn failed_commit_changes_nothing(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, before()).await;
     let seen = snapshot(&*store).await;
@@ -31,8 +29,7 @@ pub async fn all_or_nothing(place: &dyn Place) {
     assert_ne!(snapshot(&*store).await, seen, "the same changes alone are taken");
 }
 
-/// Among units committed at once, each that fails fails alone.
-pub async fn a_failure_is_the_failing_units_alone(place: &dyn Place) {
+pub async fn failure_affects_only_its_own_commit(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| match n % 4 {
         0 => vec![sample::create(&format!("s{n}")), sample::begin("nobody", 1)],
@@ -50,8 +47,7 @@ pub async fn a_failure_is_the_failing_units_alone(place: &dyn Place) {
     }
 }
 
-/// Each change finds what those before it in the unit have made.
-pub async fn a_unit_sees_its_own_changes(place: &dyn Place) {
+pub async fn changes_of_a_commit_see_each_other(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(
         &*store,
@@ -72,8 +68,7 @@ pub async fn a_unit_sees_its_own_changes(place: &dyn Place) {
     assert_eq!(store.session(&session_id("s")).await.unwrap().unwrap().turns, 1);
 }
 
-/// Everything is as it was after the store was closed and opened again, and goes on from there.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn commits_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, before()).await;
     made(&*store, every_change()).await;
@@ -86,9 +81,7 @@ pub async fn kept_across_reopening(place: &dyn Place) {
     audit::verified(&*store).await;
 }
 
-/// What was queued when its caller stopped waiting is made, all or none, before the store is
-/// closed.
-pub async fn queued_ones_are_made_before_it_closes(place: &dyn Place) {
+pub async fn queued_commits_finish_before_close(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| vec![sample::create(&format!("s{n}")), sample::append(&format!("s{n}"), 0, 0, "hello")];
     let waiting: Vec<_> = (0..32)
@@ -117,7 +110,7 @@ pub async fn queued_ones_are_made_before_it_closes(place: &dyn Place) {
     }
 }
 
-/// What [`every_change`] needs to find.
+/// Data that [`every_change`] needs.
 fn before() -> Vec<Change> {
     vec![
         sample::create("s"),
@@ -133,7 +126,6 @@ fn before() -> Vec<Change> {
     ]
 }
 
-/// One of every change there is.
 fn every_change() -> Vec<Change> {
     let decided = sample::approval("old", NOW).decide(ApprovalAnswer::Allow, Principal::Operator, later(1)).unwrap();
     vec![
@@ -143,7 +135,7 @@ fn every_change() -> Vec<Change> {
         Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] },
         sample::end("s", 1),
         sample::begin("s", 2),
-        Change::Remember(sample::remembered("s", "k")),
+        Change::Remember(sample::idempotency_record("s", "k")),
         Change::StartCall { key: "new".into(), record: sample::record("new"), place: None },
         Change::FinishCall("old".into()),
         Change::Audit(sample::record("after")),
@@ -157,12 +149,12 @@ fn every_change() -> Vec<Change> {
     ]
 }
 
-/// Everything the port can read, as text.
+/// All readable data as text.
 async fn snapshot(store: &dyn Store) -> Vec<String> {
     let mut seen = vec![
         format!("{:#?}", store.sessions(&sample::owner(), None, 100).await.unwrap()),
         format!("{:#?}", store.running_turns().await.unwrap()),
-        format!("{:#?}", store.remembered(&sample::owner(), "sessions", "k").await.unwrap()),
+        format!("{:#?}", store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap()),
         format!("{:#?}", store.keys().await.unwrap()),
         format!("{:#?}", store.grants().await.unwrap()),
         format!("{:#?}", store.pending_approvals().await.unwrap()),
@@ -181,8 +173,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
     seen
 }
 
-/// A store that is whole says so, takes writes, and has everything after it was made smaller.
-pub async fn sound_store_is_writable_and_has_no_damage(place: &dyn Place) {
+pub async fn healthy_store_is_writable_and_undamaged(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), sample::create("t")]).await;
     made(&*store, [Change::DeleteSession(session_id("t"))]).await;

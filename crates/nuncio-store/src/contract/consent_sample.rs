@@ -1,4 +1,4 @@
-//! People, agents and what is between them, to keep.
+//! Sample people, agents and relations.
 
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion, TokenInfo, WebhookUrl};
 use nuncio_core::agent::Sensitivity;
@@ -17,25 +17,21 @@ use serde_json::json;
 
 use super::sample::later;
 
-/// A person's name.
 #[must_use]
 pub fn name(name: &str) -> PersonName {
     PersonName::parse(name).unwrap()
 }
 
-/// A person.
 #[must_use]
 pub fn person(text: &str) -> Person {
     Person { name: name(text), created_at: later(0) }
 }
 
-/// The change that gives a person an account.
 #[must_use]
 pub fn put_person(text: &str) -> Change {
     ConsentChange::PutPerson(person(text)).into()
 }
 
-/// An open invite.
 #[must_use]
 pub fn invite(code: &str, person: &str) -> Invite {
     Invite {
@@ -47,7 +43,7 @@ pub fn invite(code: &str, person: &str) -> Invite {
     }
 }
 
-/// A device; its key is made of its id.
+/// A device whose key is derived from its id.
 #[must_use]
 pub fn device(id: &str, person: &str) -> Device {
     Device {
@@ -60,7 +56,6 @@ pub fn device(id: &str, person: &str) -> Device {
     }
 }
 
-/// An agent's id.
 #[must_use]
 pub fn agent_id(id: &str) -> AgentId {
     AgentId::parse(id).unwrap()
@@ -90,14 +85,13 @@ pub fn account(id: &str) -> Account {
     }
 }
 
-/// The change that makes an account, found by its id and `words`.
 #[must_use]
 pub fn create_account(account: &Account, words: &str) -> Change {
     let words = format!("{} {words}", account.id);
     ConsentChange::CreateAccount { account: account.clone(), words }.into()
 }
 
-/// An account with its next version; a cleared one for none.
+/// An account with its next manifest version; `None` clears it.
 #[must_use]
 pub fn published(account: &Account, manifest: Option<&str>) -> (Account, ManifestVersion) {
     let mut next = account.clone();
@@ -117,7 +111,6 @@ pub fn published(account: &Account, manifest: Option<&str>) -> (Account, Manifes
     (next, version)
 }
 
-/// The change that publishes it.
 #[must_use]
 pub fn publish(account: &Account, manifest: Option<&str>) -> Change {
     let (account, version) = published(account, manifest);
@@ -125,14 +118,14 @@ pub fn publish(account: &Account, manifest: Option<&str>) -> Change {
     ConsentChange::Publish { account, words: "published".to_owned(), version: Box::new(version), lineage }.into()
 }
 
-/// A lineage that says which it is.
+/// A lineage that contains the version number.
 #[must_use]
 pub fn lineage(version: u64) -> Lineage {
     let manifest = json!({"tools": [{"name": "t", "n": version}], "permission_scopes": [{"id": "a:b"}]});
     Lineage::default().with(version, Some(&manifest))
 }
 
-/// A relation with a lasting grant and one for a single call.
+/// A relation with a lasting and a one-time grant.
 #[must_use]
 pub fn relation(id: &str, person: &str, agent: &str) -> Relation {
     let grant = |scope: &str, term| ScopeGrant {
@@ -155,13 +148,12 @@ pub fn relation(id: &str, person: &str, agent: &str) -> Relation {
     }
 }
 
-/// The change that makes it, with the manifest at that version.
 #[must_use]
 pub fn create_relation(relation: &Relation, manifest_version: u64) -> Change {
     ConsentChange::CreateRelation { relation: relation.clone(), manifest_version }.into()
 }
 
-/// An entry that uses every field.
+/// A ledger entry that uses every field.
 #[must_use]
 pub fn entry(relation: &str, seq: u64) -> LedgerEntry {
     let scope = ScopeId::parse("clipboard:read").unwrap();
@@ -182,7 +174,7 @@ pub fn entry(relation: &str, seq: u64) -> LedgerEntry {
     }
 }
 
-/// Something to be told, that says which it is.
+/// A notification that contains its number.
 #[must_use]
 pub fn happening(number: u64) -> Notification {
     Notification::ReauthRequired {
@@ -194,13 +186,11 @@ pub fn happening(number: u64) -> Notification {
     }
 }
 
-/// A person who is told something.
 #[must_use]
 pub fn recipient(person: &str) -> Recipient {
     Recipient::Person(name(person))
 }
 
-/// The change that tells it.
 #[must_use]
 pub fn tell(recipient: &Recipient, number: u64, at: i64) -> Change {
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening: happening(number) }.into()

@@ -1,15 +1,15 @@
-//! Agents of other hosts that are listed.
+//! Contract checks for directory listings.
 
 use nuncio_core::principal::Principal;
-use nuncio_engine::directory::Entry;
+use nuncio_engine::directory::DirectoryListing;
 use nuncio_engine::ports::store::{Change, Conflict};
 use url::Url;
 
 use super::sample::later;
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
-fn entry(address: &str) -> Entry {
-    Entry {
+fn entry(address: &str) -> DirectoryListing {
+    DirectoryListing {
         url: Url::parse(address).unwrap(),
         did: "did:wba:a.example".to_owned(),
         by: Principal::Operator,
@@ -21,9 +21,9 @@ fn entry(address: &str) -> Entry {
     }
 }
 
-/// An entry that was looked at again in vain; every field is used.
-fn stale(address: &str) -> Entry {
-    Entry {
+/// A listing with a failed check that uses every field.
+fn stale(address: &str) -> DirectoryListing {
+    DirectoryListing {
         did: "did:wba:a.example:agents:客:e1_x".to_owned(),
         by: Principal::Did("did:wba:a.example".to_owned()),
         verified: later(5),
@@ -34,12 +34,11 @@ fn stale(address: &str) -> Entry {
     }
 }
 
-fn put(entry: &Entry, description: &str) -> Change {
-    Change::PutEntry { entry: entry.clone(), description: description.to_owned() }
+fn put(entry: &DirectoryListing, description: &str) -> Change {
+    Change::PutListing { entry: entry.clone(), description: description.to_owned() }
 }
 
-/// Every field comes back, and what is kept of the description with it.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn listing_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.directory().await.unwrap(), []);
     let (new, old) = (entry("https://a.example/ad.json"), stale("http://localhost:7400/agents/b/ad.json?x=1"));
@@ -49,8 +48,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.directory().await.unwrap(), all);
 }
 
-/// The same address again is the same entry, as it is now.
-pub async fn an_address_is_listed_once(place: &dyn Place) {
+pub async fn second_listing_of_a_url_replaces_the_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (entry("https://a.example/ad.json"), stale("https://a.example/ad.json"));
     made(&*store, [put(&old, "one")]).await;
@@ -58,29 +56,26 @@ pub async fn an_address_is_listed_once(place: &dyn Place) {
     assert_eq!(store.directory().await.unwrap(), [(new, "two".to_owned())]);
 }
 
-/// A look changes the entry and leaves what is kept of its description; of an unknown one nothing is kept.
-pub async fn a_look_is_kept_of_what_is_listed(place: &dyn Place) {
+pub async fn check_updates_only_existing_listing(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (entry("https://a.example/ad.json"), stale("https://a.example/ad.json"));
-    assert_eq!(refusal(&*store, [Change::UpdateEntry(old.clone())]).await, Conflict::Missing);
+    assert_eq!(refusal(&*store, [Change::UpdateListing(old.clone())]).await, Conflict::Missing);
     made(&*store, [put(&new, "one")]).await;
-    made(&*store, [Change::UpdateEntry(old.clone())]).await;
+    made(&*store, [Change::UpdateListing(old.clone())]).await;
     assert_eq!(store.directory().await.unwrap(), [(old, "one".to_owned())]);
 }
 
-/// What is removed is gone, once.
-pub async fn removed_once(place: &dyn Place) {
+pub async fn listing_is_removed_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (one, two) = (entry("https://a.example/ad.json"), entry("https://b.example/ad.json"));
     made(&*store, [put(&one, "one"), put(&two, "two")]).await;
-    made(&*store, [Change::RemoveEntry(one.id())]).await;
+    made(&*store, [Change::RemoveListing(one.id())]).await;
     assert_eq!(store.directory().await.unwrap(), [(two, "two".to_owned())]);
-    assert_eq!(refusal(&*store, [Change::RemoveEntry(one.id())]).await, Conflict::Missing);
-    assert_eq!(refusal(&*store, [Change::UpdateEntry(one)]).await, Conflict::Missing);
+    assert_eq!(refusal(&*store, [Change::RemoveListing(one.id())]).await, Conflict::Missing);
+    assert_eq!(refusal(&*store, [Change::UpdateListing(one)]).await, Conflict::Missing);
 }
 
-/// All of it is there when the store is opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn listings_survive_reopening(place: &dyn TestDatabase) {
     let old = stale("https://a.example/ad.json");
     let store = place.open().await;
     made(&*store, [put(&old, "x")]).await;

@@ -1,4 +1,4 @@
-//! Protocols that were made up with callers.
+//! Contract checks for drafted protocols.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::{Blueprint, DraftState, ProtocolDraft};
@@ -8,7 +8,7 @@ use nuncio_engine::ports::store::{Change, Conflict, Store};
 use serde_json::json;
 
 use super::sample::{later, owner};
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn id(id: &str) -> DraftId {
     DraftId::parse(id).unwrap()
@@ -56,8 +56,7 @@ async fn one(store: &dyn Store, name: &str) -> Option<ProtocolDraft> {
     store.draft(&id(name)).await.unwrap()
 }
 
-/// Every field comes back, by id and by the key of the request; others are not there.
-pub async fn read_back_as_made(place: &dyn Place) {
+pub async fn draft_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mine = draft("a");
     made(&*store, [create(&mine)]).await;
@@ -73,8 +72,7 @@ pub async fn read_back_as_made(place: &dyn Place) {
     assert_eq!(by_key(owner(), "desk", "key of b").await, None);
 }
 
-/// An id, and a caller's key with an agent, make one draft.
-pub async fn an_id_and_a_key_are_taken_once(place: &dyn Place) {
+pub async fn duplicate_draft_id_or_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create(&draft("a"))]).await;
     let same_id = ProtocolDraft { key: "other".to_owned(), ..draft("a") };
@@ -86,8 +84,7 @@ pub async fn an_id_and_a_key_are_taken_once(place: &dyn Place) {
     made(&*store, [create(&others), create(&elsewhere)]).await;
 }
 
-/// A draft moves only from the state it was read in; what is not there cannot.
-pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
+pub async fn draft_changes_only_from_the_state_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = draft("a");
     made(&*store, [create(&first)]).await;
@@ -99,8 +96,7 @@ pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
     assert_eq!(refusal(&*store, [moved(&draft("b"), "draft")]).await, Conflict::Missing);
 }
 
-/// Those that wait for somebody come oldest first, and no more than asked for.
-pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
+pub async fn open_drafts_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     let at = |name: &str, millis: i64| ProtocolDraft { created_at: later(millis), ..draft(name) };
     let theirs = ProtocolDraft { state: DraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
@@ -112,8 +108,7 @@ pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
     assert_eq!(names(store.open_drafts(1).await.unwrap()), ["c"]);
 }
 
-/// What ran out before then is forgotten, with its key; what both accepted never is.
-pub async fn forgotten_unless_both_accepted(place: &dyn Place) {
+pub async fn expired_drafts_are_deleted_unless_both_accepted(place: &dyn TestDatabase) {
     let store = place.open().await;
     let until = |name: &str, millis: i64| ProtocolDraft { expires_at: later(millis), ..draft(name) };
     let kept = accepted(&until("kept", 1));
@@ -124,16 +119,14 @@ pub async fn forgotten_unless_both_accepted(place: &dyn Place) {
     made(&*store, [create(&until("old", 99))]).await;
 }
 
-/// Of many who decide at once one does.
-pub async fn of_many_who_decide_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_decisions_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create(&draft("a"))]).await;
     let outcomes = race(&store, (0..8).map(|_| vec![moved(&accepted(&draft("a")), "draft")])).await;
     assert_one_winner(&outcomes, Conflict::DraftMoved);
 }
 
-/// What was accepted is there after the store was closed and opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn drafts_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create(&draft("a")), moved(&accepted(&draft("a")), "draft")]).await;
     drop(store);

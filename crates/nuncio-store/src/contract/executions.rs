@@ -1,4 +1,4 @@
-//! Executions: accepted once, held by one at a time, over once.
+//! Contract checks for executions and their leases.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use nuncio_engine::ports::store::{Change, Conflict, Store};
 use serde_json::{Map, json};
 
 use super::sample::{NOW, later, owner, stranger};
-use super::{Place, assert_one_winner, made, race, refusal, tasks};
+use super::{TestDatabase, assert_one_winner, made, race, refusal, tasks};
 
-/// How long a sample is kept once it is over.
+/// Retention of sample executions, in milliseconds.
 pub(super) const KEPT: i64 = 1000;
 
 pub(super) fn id(id: &str) -> ExecutionId {
@@ -58,12 +58,10 @@ pub(super) fn execution(name: &str) -> Execution {
     Execution::accepted(id(name), order())
 }
 
-/// Held until a while from now.
 pub(super) fn held_by(owner: &str) -> ExecutionLease {
     ExecutionLease { owner: owner.to_owned(), until: later(30_000) }
 }
 
-/// The change that accepts an execution, held by `here`.
 pub(super) fn create(name: &str) -> Change {
     Change::CreateExecution {
         execution: Box::new(execution(name)),
@@ -108,7 +106,6 @@ pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: ExecutionStat
     Change::EndExecution { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until }
 }
 
-/// Accepted, begun once and over, all at `at`.
 fn over(name: &str, at: Timestamp) -> [Change; 3] {
     [create(name), start_at(name, "here", 1, at), end_at(name, "here", 1, completed(), at)]
 }
@@ -126,8 +123,7 @@ async fn by_key(store: &dyn Store, caller: &Principal, of: &str, key: &str) -> O
     store.execution_by_key(caller, &skill(of), key).await.unwrap()
 }
 
-/// Every field comes back, at each stage; another id is not there.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn execution_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut expected = execution("a");
     made(&*store, [create("a")]).await;
@@ -145,8 +141,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(expected.kept_until(), Some(later(9).after(Duration::from_millis(1000))));
 }
 
-/// So do failures of both kinds, what never began, and an agent that is a skill as a whole.
-pub async fn every_end_is_read_back(place: &dyn Place) {
+pub async fn every_end_state_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let failure = |code| ExecutionFailure { code, message: "it \"broke\"\n坏".to_owned() };
     for (name, state) in [
@@ -170,7 +165,7 @@ pub async fn every_end_is_read_back(place: &dyn Place) {
 }
 
 /// A second execution of the same id is `Exists`, also when the first is over.
-pub async fn an_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_execution_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     let other = AcceptedInvocation { priority: Priority::Low, ..order() };
@@ -182,9 +177,8 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, None, "nor is its key taken");
 }
 
-/// A key finds its execution; used again, by the same caller for the same skill, it is `Exists` and
-/// the execution is not there either.
-pub async fn a_key_is_used_once(place: &dyn Place) {
+/// The same key of a caller and skill is `Exists`, and its execution is not stored.
+pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
     let found = Some((id("a"), Digest::of_bytes(b"k")));
@@ -198,8 +192,7 @@ pub async fn a_key_is_used_once(place: &dyn Place) {
     assert_eq!(refusal(&*store, [create_with_key("b", "k")]).await, Conflict::Exists, "also once it is over");
 }
 
-/// The same key of another caller, or for another skill, is another key.
-pub async fn keys_of_others_and_for_other_skills_differ(place: &dyn Place) {
+pub async fn keys_are_separate_per_caller_and_skill(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
     made(&*store, [create_for("b", AcceptedInvocation { caller: stranger(), ..order() }, "k", Digest::ZERO)]).await;
@@ -218,9 +211,8 @@ pub async fn keys_of_others_and_for_other_skills_differ(place: &dyn Place) {
     assert_eq!(find("hotel/book", "k", Principal::Anonymous).await, None);
 }
 
-/// Another process takes over from whoever is named, at the attempt that is named, and from then on
-/// it alone may go on; anything else is `LeaseLost`.
-pub async fn claimed_only_from_the_named_holder(place: &dyn Place) {
+/// A claim needs the current holder and attempt; anything else is `LeaseLost`.
+pub async fn claim_requires_the_current_lease_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
     for (attempt, from) in [(1, "there"), (0, "here"), (2, "here"), (1, "")] {
@@ -241,8 +233,8 @@ pub async fn claimed_only_from_the_named_holder(place: &dyn Place) {
     }
 }
 
-/// An attempt begins if it is the next and the holder begins it; anything else is `LeaseLost`.
-pub async fn begun_only_by_the_holder_and_in_order(place: &dyn Place) {
+/// Only the holder begins the next attempt; anything else is `LeaseLost`.
+pub async fn attempts_begin_in_order_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (owner, attempt) in [("there", 1), ("here", 0), ("here", 2), ("here", u32::MAX)] {
@@ -258,8 +250,8 @@ pub async fn begun_only_by_the_holder_and_in_order(place: &dyn Place) {
     assert_eq!(refusal(&*store, [start("a", "here", 3)]).await, Conflict::LeaseLost);
 }
 
-/// An end comes from the holder, at the attempt that runs, once; anything else is `LeaseLost`.
-pub async fn over_once_and_only_by_the_holder(place: &dyn Place) {
+/// Only the holder ends the running attempt, once; anything else is `LeaseLost`.
+pub async fn execution_ends_once_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
     let running = read(&*store, "a").await;
@@ -277,8 +269,7 @@ pub async fn over_once_and_only_by_the_holder(place: &dyn Place) {
     assert_eq!(read(&*store, "a").await, over, "what is over never changes");
 }
 
-/// What is not over is listed, the oldest first, with who holds it until when.
-pub async fn unfinished_ones_are_listed_oldest_first(place: &dyn Place) {
+pub async fn unfinished_executions_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(unfinished(&*store).await, []);
     // Ids begin with the time.
@@ -294,8 +285,7 @@ pub async fn unfinished_ones_are_listed_oldest_first(place: &dyn Place) {
     assert_eq!(states[2].1, held_by("there"));
 }
 
-/// Whoever renews holds what it holds longer, and nothing of anyone else's.
-pub async fn a_lease_is_renewed_by_its_holder(place: &dyn Place) {
+pub async fn lease_is_renewed_only_for_its_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
     made(&*store, [end("c", "here", 0)]).await;
@@ -308,8 +298,7 @@ pub async fn a_lease_is_renewed_by_its_holder(place: &dyn Place) {
     assert!(read(&*store, "c").await.state.is_over());
 }
 
-/// A clock that was set back does not set an execution back.
-pub async fn times_never_go_back(place: &dyn Place) {
+pub async fn execution_times_never_decrease(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start_at("a", "here", 1, later(-60_000))]).await;
     assert_eq!(read(&*store, "a").await.updated_at, NOW);
@@ -318,8 +307,7 @@ pub async fn times_never_go_back(place: &dyn Place) {
     assert_eq!(read(&*store, "a").await.updated_at, later(50));
 }
 
-/// What is over and was kept long enough is forgotten, its key and its task with it; nothing else.
-pub async fn forgotten_when_kept_long_enough(place: &dyn Place) {
+pub async fn executions_are_deleted_after_their_retention(place: &dyn TestDatabase) {
     let store = place.open().await;
     let forget = |at| Change::ForgetExecutions { at, limit: 100 };
     made(&*store, [create_with_key("old", "old"), end_at("old", "here", 0, completed(), later(0))]).await;
@@ -352,8 +340,7 @@ pub async fn forgotten_when_kept_long_enough(place: &dyn Place) {
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "old").await.map(|(id, _)| id), Some(id("again")));
 }
 
-/// At most as many as asked for are forgotten, those first whose time came first.
-pub async fn not_more_are_forgotten_than_asked_for(place: &dyn Place) {
+pub async fn deletion_respects_its_limit(place: &dyn TestDatabase) {
     let store = place.open().await;
     for (name, at) in [("a", 30), ("b", 10), ("c", 20), ("d", 40)] {
         made(&*store, over(name, later(at))).await;
@@ -375,16 +362,14 @@ pub async fn not_more_are_forgotten_than_asked_for(place: &dyn Place) {
     assert_eq!(left().await, [] as [&str; 0]);
 }
 
-/// Of 32 requests with one key at once, one is accepted and the others leave nothing.
-pub async fn of_many_with_one_key_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_creations_with_one_key_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let units = (0..32).map(|n| vec![create_with_key(&format!("exe_{n}"), "k")]);
     assert_one_winner(&race(&store, units).await, Conflict::Exists);
     assert_eq!(unfinished(&*store).await.len(), 1);
 }
 
-/// Of 32 that claim, that begin, that end the same execution at once, one does.
-pub async fn of_many_who_go_on_with_it_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_claims_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("process {n}"))]);
@@ -402,8 +387,7 @@ pub async fn of_many_who_go_on_with_it_one_wins(place: &dyn Place) {
     assert_eq!(read(&*store, "a").await.state, ExecutionState::Completed { output: json!(winner) });
 }
 
-/// Everything is there after the store was closed and opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn executions_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k"), start("a", "here", 1)]).await;
     made(&*store, over("b", later(1))).await;
@@ -432,9 +416,7 @@ async fn warrants(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization
     begun.map(|(execution, warrant)| (execution.id, execution.attempt, warrant)).collect()
 }
 
-/// What let a call in is there until the attempt has ended, until the execution has, or until the next
-/// attempt takes its place.
-pub async fn a_call_that_has_begun_is_known(place: &dyn Place) {
+pub async fn begun_calls_are_listed_with_their_authorization(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ((first, ada), (second, bob)) = (begun("a", 1, "ada"), begun("a", 2, "bob"));
     made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
@@ -453,8 +435,7 @@ fn finish(name: &str, started: bool) -> Change {
     Change::FinishAttempt { id: id(name), started }
 }
 
-/// Only the holder marks the start of a program, and only of the attempt that runs.
-pub async fn program_start_is_marked_by_the_holder(place: &dyn Place) {
+pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mark = |owner: &str, attempt| Change::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt };
     let (first, ada) = begun("a", 1, "ada");
@@ -469,8 +450,7 @@ pub async fn program_start_is_marked_by_the_holder(place: &dyn Place) {
     assert!(!warrants(&*store).await[0].2.started, "the next attempt begins unmarked");
 }
 
-/// Attempts whose program had not started are counted apart.
-pub async fn unstarted_attempts_are_counted(place: &dyn Place) {
+pub async fn unstarted_attempts_are_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (attempt, started, unstarted) in [(1, false, 1), (2, true, 1), (3, false, 2)] {
@@ -479,8 +459,7 @@ pub async fn unstarted_attempts_are_counted(place: &dyn Place) {
     }
 }
 
-/// One may begin in the moment it is accepted.
-pub async fn begun_as_it_is_accepted(place: &dyn Place) {
+pub async fn execution_may_be_created_as_begun(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut running = execution("a");
     running.begin(later(3)).unwrap();

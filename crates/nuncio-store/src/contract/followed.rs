@@ -1,23 +1,23 @@
-//! Domains that are followed.
+//! Contract checks for followed domains.
 
-use nuncio_engine::follow::{Domain, Followed, FollowedBy};
+use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::store::{Change, Conflict};
 
 use super::sample::later;
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
 fn domain(text: &str) -> Domain {
     Domain::parse(text).unwrap()
 }
 
-fn followed(text: &str) -> Followed {
-    Followed::new(domain(text), FollowedBy::Operator, later(0))
+fn followed(text: &str) -> FollowedDomain {
+    FollowedDomain::new(domain(text), FollowSource::Operator, later(0))
 }
 
-/// A domain that has been visited; every field is used.
-fn visited(text: &str) -> Followed {
-    Followed {
-        by: FollowedBy::Settings,
+/// A visited domain that uses every field.
+fn visited(text: &str) -> FollowedDomain {
+    FollowedDomain {
+        by: FollowSource::Settings,
         last_seen: Some(later(5)),
         next_visit: later(900_000),
         failures: 3,
@@ -27,12 +27,11 @@ fn visited(text: &str) -> Followed {
     }
 }
 
-fn update(followed: &Followed, offers: Option<&str>) -> Change {
+fn update(followed: &FollowedDomain, offers: Option<&str>) -> Change {
     Change::UpdateFollowed { followed: followed.clone(), offers: offers.map(str::to_owned) }
 }
 
-/// Every field comes back, and the offers with it; another domain is not there.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn followed_domain_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (followed("localhost:7400"), visited("example.com"));
     made(&*store, [Change::Follow(new.clone()), Change::Follow(old.clone())]).await;
@@ -42,8 +41,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.followed_domain(&domain("http://example.com")).await.unwrap(), None);
 }
 
-/// They are listed by name.
-pub async fn listed_by_name(place: &dyn Place) {
+pub async fn followed_domains_are_listed_by_name(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.followed().await.unwrap(), []);
     for name in ["c.example", "a.example", "b.example"] {
@@ -54,15 +52,14 @@ pub async fn listed_by_name(place: &dyn Place) {
 }
 
 /// Following twice is `Exists`, and changes nothing.
-pub async fn a_domain_is_followed_once(place: &dyn Place) {
+pub async fn following_a_domain_twice_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::Follow(followed("example.com"))]).await;
     assert_eq!(refusal(&*store, [Change::Follow(visited("example.com"))]).await, Conflict::Exists);
     assert_eq!(store.followed().await.unwrap(), [followed("example.com")]);
 }
 
-/// Offers stay as they are unless new ones are given.
-pub async fn offers_stay_until_replaced(place: &dyn Place) {
+pub async fn offers_are_kept_until_replaced(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (followed("example.com"), visited("example.com"));
     let offers = async || store.followed_domain(&new.domain).await.unwrap().unwrap().1;
@@ -74,8 +71,7 @@ pub async fn offers_stay_until_replaced(place: &dyn Place) {
     assert_eq!(offers().await.as_deref(), Some("two"));
 }
 
-/// What is not followed cannot be updated or unfollowed, and a visit that ends late brings nothing back.
-pub async fn an_unknown_one_stays_unknown(place: &dyn Place) {
+pub async fn updating_unknown_domain_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let gone = followed("example.com");
     assert_eq!(refusal(&*store, [Change::Unfollow(gone.domain.clone())]).await, Conflict::Missing);
@@ -88,8 +84,7 @@ pub async fn an_unknown_one_stays_unknown(place: &dyn Place) {
     assert_eq!(store.followed_domain(&gone.domain).await.unwrap(), Some((gone, None)));
 }
 
-/// All of it is there when the store is opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn followed_domains_survive_reopening(place: &dyn TestDatabase) {
     let old = visited("example.com");
     let store = place.open().await;
     made(&*store, [Change::Follow(old.clone()), update(&old, Some("x"))]).await;

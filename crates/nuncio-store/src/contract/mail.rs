@@ -1,4 +1,4 @@
-//! What people and agents are told.
+//! Contract checks for notifications to people and agents.
 
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::happening::Recipient;
@@ -8,7 +8,7 @@ use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
 use super::audit::verified;
 use super::consent_sample::{agent_id, happening, recipient, tell};
 use super::sample::{self, later};
-use super::{Place, made, race, refusal};
+use super::{TestDatabase, made, race, refusal};
 
 fn read(recipient: &Recipient, reader: &str, seq: u64) -> Change {
     ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq }.into()
@@ -22,8 +22,7 @@ async fn numbers(store: &dyn Store, recipient: &Recipient, after: u64, limit: us
     store.mail(recipient, after, limit).await.unwrap().iter().map(|mail| mail.seq).collect()
 }
 
-/// Each recipient has numbers of their own, from one, without gaps; what is told comes back whole.
-pub async fn numbered_for_each_recipient(place: &dyn Place) {
+pub async fn mail_is_numbered_per_recipient(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, agent) = (recipient("ada"), Recipient::Agent(agent_id("agt_1")));
     assert_eq!(store.mail_head(&ada).await.unwrap(), 0);
@@ -37,8 +36,7 @@ pub async fn numbered_for_each_recipient(place: &dyn Place) {
     assert_eq!((store.mail_head(&ada).await.unwrap(), store.mail_head(&agent).await.unwrap()), (3, 1));
 }
 
-/// Numbers have no gaps, however many tell at once, and a unit that is refused uses none.
-pub async fn numbers_have_no_gaps(place: &dyn Place) {
+pub async fn concurrent_mail_is_numbered_without_gaps(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let missing = nuncio_core::ids::GrantId::parse("nope").unwrap();
@@ -51,8 +49,7 @@ pub async fn numbers_have_no_gaps(place: &dyn Place) {
     assert_eq!(numbers(&*store, &ada, 0, 99).await, (1..=40).collect::<Vec<_>>());
 }
 
-/// Each reader has read up to a number, never back and never beyond what was told.
-pub async fn each_reader_has_a_place(place: &dyn Place) {
+pub async fn each_reader_has_its_own_position(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [read(&ada, "dev_1", 5)]).await;
@@ -65,8 +62,7 @@ pub async fn each_reader_has_a_place(place: &dyn Place) {
     assert_eq!(store.mail_read(&recipient("eve"), "dev_1").await.unwrap(), 0);
 }
 
-/// What is old is forgotten, not more than asked for, and no number is given twice.
-pub async fn old_mail_is_forgotten_but_not_its_numbers(place: &dyn Place) {
+pub async fn deleted_mail_numbers_are_not_reused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, eve) = (recipient("ada"), recipient("eve"));
     made(&*store, [tell(&ada, 1, 0), tell(&ada, 2, 10), tell(&eve, 3, 1)]).await;
@@ -81,8 +77,7 @@ pub async fn old_mail_is_forgotten_but_not_its_numbers(place: &dyn Place) {
     assert_eq!(store.mail_head(&ada).await.unwrap(), 3);
 }
 
-/// What happened stands in the one audit chain, between the calls.
-pub async fn what_happened_is_in_the_audit_chain(place: &dyn Place) {
+pub async fn events_are_appended_to_the_audit_chain(place: &dyn TestDatabase) {
     let store = place.open().await;
     let record = AuditEventRecord {
         agent: Some(agent_id("agt_1")),

@@ -1,11 +1,9 @@
-//! Messages.
-
 use nuncio_core::message::Message;
 use nuncio_engine::ports::store::{Change, Conflict, Store, StoredMessage};
 use serde_json::json;
 
 use super::sample::{self, session_id};
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
 async fn next_message(store: &dyn Store) -> u64 {
     store.session(&session_id("s")).await.unwrap().unwrap().next_message
@@ -16,8 +14,7 @@ async fn texts(store: &dyn Store, from: u64) -> Vec<(u64, u64, String)> {
     messages.into_iter().map(|stored| (stored.number, stored.turn, stored.message.text())).collect()
 }
 
-/// A history comes back in the order of its places.
-pub async fn read_back_in_order(place: &dyn Place) {
+pub async fn messages_are_read_in_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for number in 0..12 {
@@ -28,8 +25,7 @@ pub async fn read_back_in_order(place: &dyn Place) {
     assert_eq!(texts(&*store, 0).await, expected);
 }
 
-/// Places may be filled in any order; the next one is behind the highest.
-pub async fn places_fill_out_of_order(place: &dyn Place) {
+pub async fn message_numbers_may_be_filled_out_of_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for (number, next) in [(3, 4), (1, 4), (5, 6), (2, 6), (0, 6), (4, 6)] {
@@ -40,8 +36,8 @@ pub async fn places_fill_out_of_order(place: &dyn Place) {
     assert_eq!(texts(&*store, 0).await, expected);
 }
 
-/// A second message for a place is `Exists`, and the first stays.
-pub async fn a_place_is_taken_once(place: &dyn Place) {
+/// A second message with the same number is `Exists`, and the first stays.
+pub async fn taken_message_number_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), sample::append("s", 1, 0, "first")]).await;
     assert_eq!(refusal(&*store, [sample::append("s", 2, 0, "second")]).await, Conflict::Exists);
@@ -51,14 +47,12 @@ pub async fn a_place_is_taken_once(place: &dyn Place) {
 }
 
 /// Without a session it is `NoSession`.
-pub async fn need_a_session(place: &dyn Place) {
+pub async fn message_without_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [sample::append("s", 1, 0, "hello?")]).await, Conflict::NoSession);
 }
 
-/// A history can be read from any place on; each message knows its turn, and those a session began
-/// with are of turn zero.
-pub async fn read_from_a_place_on(place: &dyn Place) {
+pub async fn messages_are_read_from_a_number_on(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = nuncio_core::session::Session { next_message: 1, ..sample::session("s") };
     made(&*store, [Change::CreateSession { session, messages: vec![Message::user("before")] }]).await;
@@ -73,8 +67,7 @@ pub async fn read_from_a_place_on(place: &dyn Place) {
     assert!(read(4).await.is_empty());
 }
 
-/// A message comes back as it was given: text as text, blocks as blocks, unknown fields too.
-pub async fn unknown_fields_survive(place: &dyn Place) {
+pub async fn unknown_message_fields_are_preserved(place: &dyn TestDatabase) {
     let store = place.open().await;
     let wire = json!([
         {"role": "system", "content": "be kind", "x": {"y": [1, 2.5, null]}},

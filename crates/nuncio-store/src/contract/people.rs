@@ -1,4 +1,4 @@
-//! People, invites, devices, and what counts once.
+//! Contract checks for people, invites, devices and nonces.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::person::{Device, Invite};
@@ -6,7 +6,7 @@ use nuncio_engine::ports::store::{Change, Conflict, ConsentChange};
 
 use super::consent_sample::{device, invite, name, person, put_person};
 use super::sample::later;
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn create_invite(invite: &Invite) -> Change {
     ConsentChange::CreateInvite(invite.clone()).into()
@@ -26,8 +26,7 @@ fn use_nonce(nonce: &str, now: i64, kept_until: i64) -> Change {
     ConsentChange::UseNonce { digest, now: later(now), kept_until: later(kept_until) }.into()
 }
 
-/// People are listed by name; one who has an account keeps it as it is.
-pub async fn known_once_and_listed_by_name(place: &dyn Place) {
+pub async fn people_are_stored_once_and_listed_by_name(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.person(&name("ada")).await.unwrap(), None);
     made(&*store, ["eve", "ada"].map(put_person)).await;
@@ -37,8 +36,7 @@ pub async fn known_once_and_listed_by_name(place: &dyn Place) {
     assert_eq!(store.person(&name("ada")).await.unwrap(), Some(person("ada")));
 }
 
-/// An invite needs a person, its code is taken once, and it comes back whole.
-pub async fn an_invite_is_for_someone(place: &dyn Place) {
+pub async fn invite_for_unknown_person_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [create_invite(&invite("x", "ada"))]).await, Conflict::Missing);
     made(&*store, [put_person("ada"), create_invite(&invite("x", "ada")), create_invite(&invite("y", "ada"))]).await;
@@ -49,8 +47,7 @@ pub async fn an_invite_is_for_someone(place: &dyn Place) {
     assert_eq!(store.invites(&name("eve")).await.unwrap(), []);
 }
 
-/// A device comes in by an invite that nobody used; its id and key are taken once.
-pub async fn a_device_comes_in_once(place: &dyn Place) {
+pub async fn invite_enrols_only_one_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (one, two) = (invite("x", "ada"), invite("y", "ada"));
     made(&*store, [put_person("ada"), create_invite(&one), create_invite(&two)]).await;
@@ -69,8 +66,7 @@ pub async fn a_device_comes_in_once(place: &dyn Place) {
     assert_eq!(store.devices(&name("ada")).await.unwrap(), [laptop, device("dev_2", "ada")]);
 }
 
-/// Of many who use one invite at once, one comes in.
-pub async fn of_many_with_one_invite_one_comes_in(place: &dyn Place) {
+pub async fn one_of_many_concurrent_enrolments_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let one = invite("x", "ada");
     made(&*store, [put_person("ada"), create_invite(&one)]).await;
@@ -79,8 +75,7 @@ pub async fn of_many_with_one_invite_one_comes_in(place: &dyn Place) {
     assert_eq!(store.devices(&name("ada")).await.unwrap().len(), 1);
 }
 
-/// A device is taken away once; the first time stands, and it stays listed.
-pub async fn a_device_is_taken_away_once(place: &dyn Place) {
+pub async fn device_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (one, laptop) = (invite("x", "ada"), device("dev_1", "ada"));
     assert_eq!(refusal(&*store, [revoke(&laptop, 5)]).await, Conflict::Missing);
@@ -90,8 +85,7 @@ pub async fn a_device_is_taken_away_once(place: &dyn Place) {
     assert_eq!(store.devices(&name("ada")).await.unwrap(), [gone]);
 }
 
-/// What counts once counts once while it is kept, and again when it was kept long enough.
-pub async fn a_nonce_counts_once(place: &dyn Place) {
+pub async fn nonce_is_accepted_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [use_nonce("n", 0, 10)]).await;
     assert_eq!(refusal(&*store, [use_nonce("n", 9, 19)]).await, Conflict::Exists);

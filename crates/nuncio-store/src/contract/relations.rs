@@ -1,4 +1,4 @@
-//! What is between people and agents, and its ledger.
+//! Contract checks for relations and ledgers.
 
 use nuncio_core::ids::RelationId;
 use nuncio_core::relation::{Relation, RelationState};
@@ -8,9 +8,9 @@ use super::consent_sample::{
     account, agent_id, create_account, create_relation, entry, name, publish, put_person, relation,
 };
 use super::sample::later;
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
-/// Two people, and an agent whose manifest is at version one.
+/// Creates two people and an agent with manifest version one.
 async fn ready(store: &dyn Store) {
     let agent = account("agt_1");
     let changes =
@@ -39,8 +39,7 @@ async fn revision(store: &dyn Store) -> u64 {
     store.account(&agent_id("agt_1")).await.unwrap().unwrap().revision
 }
 
-/// Every field comes back, the grants with it; by id, between the two, and in both lists.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn relation_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let first = relation("rel_1", "ada", "agt_1");
@@ -56,8 +55,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.active_relations(Some(&agent_id("agt_2"))).await.unwrap(), []);
 }
 
-/// It needs a person and an agent, and the agent's manifest as it was seen.
-pub async fn needs_both_and_the_manifest_that_was_seen(place: &dyn Place) {
+pub async fn relation_needs_person_agent_and_current_manifest(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let cases = [
@@ -73,8 +71,7 @@ pub async fn needs_both_and_the_manifest_that_was_seen(place: &dyn Place) {
     assert_eq!(revision(&*store).await, 1, "nothing was touched");
 }
 
-/// Between a person and an agent there is one that goes on, and any number that ended.
-pub async fn one_goes_on_between_two(place: &dyn Place) {
+pub async fn second_active_relation_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let first = relation("rel_1", "ada", "agt_1");
@@ -92,8 +89,7 @@ pub async fn one_goes_on_between_two(place: &dyn Place) {
     assert_eq!(active.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["rel_2", "rel_9"], "by person");
 }
 
-/// It moves on only from the revision that was read and with the manifest that was seen.
-pub async fn move_only_from_what_was_read(place: &dyn Place) {
+pub async fn relation_changes_only_from_the_revision_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let first = relation("rel_1", "ada", "agt_1");
@@ -109,8 +105,7 @@ pub async fn move_only_from_what_was_read(place: &dyn Place) {
     assert_one_winner(&race(&store, units).await, Conflict::Moved);
 }
 
-/// Each change of a relation moves its agent's account on, so that who publishes looks again.
-pub async fn whoever_publishes_looks_again(place: &dyn Place) {
+pub async fn relation_change_invalidates_concurrent_publication(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let seen = store.account(&agent_id("agt_1")).await.unwrap().unwrap();
@@ -126,8 +121,7 @@ pub async fn whoever_publishes_looks_again(place: &dyn Place) {
     assert_eq!(revision(&*store).await, seen.revision + 2);
 }
 
-/// A grant for one call is used once, and only such a one.
-pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
+pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let first = relation("rel_1", "ada", "agt_1");
@@ -141,8 +135,7 @@ pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
     assert_eq!(store.relation(&used.id).await.unwrap(), Some(used));
 }
 
-/// Entries come one behind the other, and are read in pages.
-pub async fn a_ledger_grows_at_its_end(place: &dyn Place) {
+pub async fn ledger_entry_must_follow_the_last_one(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     assert_eq!(refusal(&*store, [append("rel_1", 1)]).await, Conflict::Missing);
@@ -157,8 +150,7 @@ pub async fn a_ledger_grows_at_its_end(place: &dyn Place) {
     assert_eq!(store.ledger(&id("rel_2"), 0, 9).await.unwrap(), []);
 }
 
-/// All of it is there when the store is opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn relations_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let first = relation("rel_1", "ada", "agt_1");

@@ -1,4 +1,4 @@
-//! Conversations, messages, keys and webhooks, to keep.
+//! Sample conversations, messages, keys and webhooks.
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::conversation::{
@@ -14,37 +14,31 @@ use nuncio_engine::ports::store::{Change, RelayChange};
 use super::consent_sample::{agent_id, recipient};
 use super::sample::later;
 
-/// An agent who takes part or is told something.
 #[must_use]
 pub fn agent(id: &str) -> Recipient {
     Recipient::Agent(agent_id(id))
 }
 
-/// A conversation's id.
 #[must_use]
 pub fn conversation_id(id: &str) -> ConversationId {
     ConversationId::parse(id).unwrap()
 }
 
-/// A device's id.
 #[must_use]
 pub fn device_id(id: &str) -> DeviceId {
     DeviceId::parse(id).unwrap()
 }
 
-/// A sender's name for a message.
 #[must_use]
 pub fn client_id(id: &str) -> ClientMessageId {
     ClientMessageId::parse(id).unwrap()
 }
 
-/// A conversation of Ada and the agent of that id.
 #[must_use]
 pub fn of_two(id: &str, other: &str) -> Conversation {
     conversation(id, ConversationType::H2a, [recipient("ada"), agent(other)])
 }
 
-/// A group.
 #[must_use]
 pub fn group(id: &str, members: impl Into<Vec<Recipient>>) -> Conversation {
     conversation(id, ConversationType::Group, members)
@@ -61,20 +55,19 @@ fn conversation(id: &str, kind: ConversationType, members: impl Into<Vec<Recipie
     }
 }
 
-/// The change that begins it.
 #[must_use]
 pub fn begin(conversation: &Conversation) -> Change {
     RelayChange::CreateConversation(conversation.clone()).into()
 }
 
-/// The same with other members, at the next revision.
+/// Replaces the members, at the next revision.
 #[must_use]
 pub fn with_members(conversation: &Conversation, members: impl Into<Vec<Recipient>>) -> Conversation {
     let members = Conversation::members(conversation.kind, members.into()).unwrap();
     Conversation { members, revision: conversation.revision + 1, ..conversation.clone() }
 }
 
-/// Words of someone; what is sealed is no text.
+/// A message with a binary envelope.
 #[must_use]
 pub fn post(sender: &Recipient, name: &str) -> NewMessage {
     NewMessage {
@@ -87,7 +80,7 @@ pub fn post(sender: &Recipient, name: &str) -> NewMessage {
     }
 }
 
-/// The change that posts it for these, to a conversation nobody joined or left.
+/// Posts a message to a conversation at revision zero.
 #[must_use]
 pub fn send(conversation: &str, post: &NewMessage, to: &[Recipient], at: i64) -> Change {
     RelayChange::PostMessage {
@@ -100,19 +93,18 @@ pub fn send(conversation: &str, post: &NewMessage, to: &[Recipient], at: i64) ->
     .into()
 }
 
-/// It in its place.
+/// A stored message with its number.
 #[must_use]
 pub fn posted(conversation: &str, seq: u64, post: &NewMessage, at: i64) -> ConversationMessage {
     ConversationMessage { conversation: conversation_id(conversation), seq, at: later(at), post: post.clone() }
 }
 
-/// A message's place.
 #[must_use]
 pub fn place_of(conversation: &str, seq: u64) -> MessageRef {
     MessageRef { conversation: conversation_id(conversation), seq }
 }
 
-/// The keys of someone's device, with a proof.
+/// A signed key bundle.
 #[must_use]
 pub fn bundle(device: &str, owner: &Recipient, seq: u64) -> KeyBundle {
     KeyBundle {
@@ -137,13 +129,11 @@ pub fn bundle(device: &str, owner: &Recipient, seq: u64) -> KeyBundle {
     }
 }
 
-/// The change that puts them.
 #[must_use]
 pub fn put_bundle(bundle: &KeyBundle) -> Change {
     RelayChange::PutBundle(Box::new(bundle.clone())).into()
 }
 
-/// A key for one first message, or the fallback key.
 #[must_use]
 pub fn one_time_key(id: &str, fallback: bool) -> OneTimeKey {
     OneTimeKey {
@@ -154,7 +144,7 @@ pub fn one_time_key(id: &str, fallback: bool) -> OneTimeKey {
     }
 }
 
-/// A webhook that was always reached.
+/// A reachable webhook.
 #[must_use]
 pub fn webhook(agent: &str) -> Webhook {
     Webhook {
@@ -166,13 +156,12 @@ pub fn webhook(agent: &str) -> Webhook {
     }
 }
 
-/// The change that puts it, in that state.
 #[must_use]
 pub fn put_webhook(agent: &str, state: WebhookState) -> Change {
     RelayChange::PutWebhook(Webhook { state, ..webhook(agent) }).into()
 }
 
-/// What stands in the log of a delivery that arrived.
+/// Log entry of a successful delivery.
 #[must_use]
 pub fn logged(seq: u64, at: i64) -> DeliveryLog {
     DeliveryLog {

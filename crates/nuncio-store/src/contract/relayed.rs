@@ -1,10 +1,10 @@
-//! Conversations and their messages.
+//! Contract checks for conversations and relayed messages.
 
 use std::sync::Arc;
 
 use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, NewMessage, ToolCallClaim};
 use nuncio_core::happening::{Notification, Recipient};
-use nuncio_engine::ports::store::relay::Held;
+use nuncio_engine::ports::store::relay::MemberView;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
 use super::consent_sample::recipient;
@@ -12,7 +12,7 @@ use super::relay_sample::{
     agent, begin, client_id, conversation_id, device_id, group, of_two, place_of, post, posted, send, with_members,
 };
 use super::sample::later;
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn update(conversation: &Conversation) -> Change {
     RelayChange::UpdateConversation(conversation.clone()).into()
@@ -31,34 +31,32 @@ fn forget(before: i64, limit: usize) -> Change {
     RelayChange::ForgetMessages { before: later(before), limit }.into()
 }
 
-/// A message to nobody in particular.
+/// A message without recipients.
 fn say(conversation: &str, sender: &Recipient, name: &str) -> Change {
     send(conversation, &post(sender, name), &[], 1)
 }
 
-async fn held(store: &dyn Store, id: &str, member: &Recipient) -> Option<Held> {
-    store.held(&conversation_id(id), member).await.unwrap()
+async fn held(store: &dyn Store, id: &str, member: &Recipient) -> Option<MemberView> {
+    store.member_view(&conversation_id(id), member).await.unwrap()
 }
 
-/// The number of the last message, and of the last one read.
+/// Numbers of the last message and of the last one read.
 async fn places(store: &dyn Store, id: &str, member: &Recipient) -> (u64, u64) {
     let held = held(store, id, member).await.unwrap();
     (held.last_seq, held.read_seq)
 }
 
-/// The numbers and names of the messages after a number.
 async fn names(store: &dyn Store, id: &str, after: u64, limit: usize) -> Vec<(u64, String)> {
     let found = store.relayed_after(&conversation_id(id), after, limit).await.unwrap();
     found.into_iter().map(|posted| (posted.seq, posted.post.client_id.to_string())).collect()
 }
 
-/// Every field of a conversation comes back to those who take part, and of two by their names.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn conversation_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     let (two, several) = (of_two("cnv_1", "agt_1"), group("cnv_2", [ada.clone(), bob.clone(), hotel.clone()]));
     made(&*store, [begin(&two), begin(&several)]).await;
-    let new = |conversation: &Conversation| Held { conversation: conversation.clone(), last_seq: 0, read_seq: 0 };
+    let new = |conversation: &Conversation| MemberView { conversation: conversation.clone(), last_seq: 0, read_seq: 0 };
     assert_eq!(held(&*store, "cnv_1", &ada).await, Some(new(&two)));
     assert_eq!(held(&*store, "cnv_1", &hotel).await, Some(new(&two)));
     assert_eq!(held(&*store, "cnv_2", &bob).await, Some(new(&several)));
@@ -70,8 +68,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.conversation_of_pair(&others).await.unwrap(), None);
 }
 
-/// An id is taken once, and two have one conversation; several may be in many groups.
-pub async fn an_id_and_a_pair_are_taken_once(place: &dyn Place) {
+pub async fn duplicate_conversation_id_or_pair_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let two = of_two("cnv_1", "agt_1");
@@ -88,8 +85,7 @@ pub async fn an_id_and_a_pair_are_taken_once(place: &dyn Place) {
     made(&*store, [begin(&of_two("cnv_2", "agt_2"))]).await;
 }
 
-/// A member's conversations come by id, in pages, and nobody else's.
-pub async fn listed_by_id_for_each_member(place: &dyn Place) {
+pub async fn conversations_are_listed_by_id_per_member(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let with_bob = |id| begin(&group(id, [ada.clone(), bob.clone()]));
@@ -110,8 +106,7 @@ pub async fn listed_by_id_for_each_member(place: &dyn Place) {
     assert_eq!((last[0].last_seq, last[0].read_seq), (2, 1));
 }
 
-/// Who joins sees the conversation, who leaves does not, and who stays has read what they had read.
-pub async fn others_take_part(place: &dyn Place) {
+pub async fn members_can_be_changed(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let before = group("cnv_1", [ada.clone(), bob.clone()]);
@@ -120,13 +115,12 @@ pub async fn others_take_part(place: &dyn Place) {
     made(&*store, [update(&after)]).await;
     assert_eq!(held(&*store, "cnv_1", &bob).await, None);
     assert_eq!(store.conversations_of(&bob, None, 9).await.unwrap(), []);
-    let expected = |read_seq| Held { conversation: after.clone(), last_seq: 2, read_seq };
+    let expected = |read_seq| MemberView { conversation: after.clone(), last_seq: 2, read_seq };
     assert_eq!(held(&*store, "cnv_1", &ada).await, Some(expected(2)));
     assert_eq!(held(&*store, "cnv_1", &eve).await, Some(expected(0)));
 }
 
-/// Others take part only as the change before left it; what is not there has no members.
-pub async fn change_only_from_the_revision_before(place: &dyn Place) {
+pub async fn conversation_changes_only_from_the_previous_revision(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let before = group("cnv_1", [ada.clone(), bob.clone()]);
@@ -145,8 +139,7 @@ pub async fn change_only_from_the_revision_before(place: &dyn Place) {
     assert_eq!(held(&*store, "cnv_1", &eve).await.unwrap().conversation, after);
 }
 
-/// Every field of a message comes back, byte for byte, by its place and by its sender's name for it.
-pub async fn messages_are_read_back_whole(place: &dyn Place) {
+pub async fn relayed_message_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     let call = NewMessage {
@@ -182,9 +175,7 @@ pub async fn messages_are_read_back_whole(place: &dyn Place) {
     }
 }
 
-/// Messages are numbered from one in each conversation, without gaps, however many post at once; one
-/// that is refused uses no number.
-pub async fn numbered_without_gaps(place: &dyn Place) {
+pub async fn concurrent_messages_are_numbered_without_gaps(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -201,9 +192,7 @@ pub async fn numbered_without_gaps(place: &dyn Place) {
     }
 }
 
-/// A message goes only to a conversation that is there, to those who took part when it was sent. After a
-/// refusal nobody was told, nothing was read and no number is used.
-pub async fn posted_only_where_it_was_seen(place: &dyn Place) {
+pub async fn message_for_outdated_revision_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let message = send("cnv_1", &post(&ada, "m1"), &[bob.clone(), eve.clone()], 1);
@@ -225,9 +214,7 @@ pub async fn posted_only_where_it_was_seen(place: &dyn Place) {
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(1, "m1".to_owned())]);
 }
 
-/// A sender uses a name once in a conversation; others and elsewhere it is another name. After a refusal
-/// the first message stands, and nothing else changed.
-pub async fn a_client_id_is_used_once(place: &dyn Place) {
+pub async fn reused_client_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -244,8 +231,7 @@ pub async fn a_client_id_is_used_once(place: &dyn Place) {
     assert_eq!(places(&*store, "cnv_1", &ada).await.0, 3);
 }
 
-/// Of many who send one message at once, one does, and each recipient is told once.
-pub async fn of_many_with_one_client_id_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_posts_with_one_client_id_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     made(&*store, [begin(&of_two("cnv_1", "agt_1"))]).await;
@@ -255,8 +241,7 @@ pub async fn of_many_with_one_client_id_one_wins(place: &dyn Place) {
     assert_eq!(store.mail_head(&hotel).await.unwrap(), 1);
 }
 
-/// Each of those to be told is, with the message's place; the sender has read it, and nobody else.
-pub async fn each_is_told_and_the_sender_has_read(place: &dyn Place) {
+pub async fn message_notifies_members_and_advances_senders_position(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     made(&*store, [begin(&group("cnv_1", [ada.clone(), bob.clone(), hotel.clone()]))]).await;
@@ -274,8 +259,7 @@ pub async fn each_is_told_and_the_sender_has_read(place: &dyn Place) {
     assert_eq!(places(&*store, "cnv_1", &bob).await, (2, 0));
 }
 
-/// A member has read up to a number, never back and never beyond the last; others read nothing.
-pub async fn read_never_back_nor_beyond(place: &dyn Place) {
+pub async fn read_position_never_decreases_or_exceeds_the_last_message(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     assert_eq!(refusal(&*store, [read("cnv_1", &ada, 1)]).await, Conflict::Missing);
@@ -292,8 +276,7 @@ pub async fn read_never_back_nor_beyond(place: &dyn Place) {
     assert_eq!(places(&*store, "cnv_2", &ada).await, (0, 0));
 }
 
-/// Messages are read after a number, in order, no more than asked for: few, many and large ones alike.
-pub async fn read_after_a_number(place: &dyn Place) {
+pub async fn messages_are_read_after_a_number(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -312,8 +295,7 @@ pub async fn read_after_a_number(place: &dyn Place) {
     assert_eq!(found, [2, 3].map(|seq| posted("cnv_2", seq, &large(seq), 1)));
 }
 
-/// One device takes a message upon itself; it may say so again, and the first time stands.
-pub async fn claimed_by_one_device(place: &dyn Place) {
+pub async fn message_is_claimed_by_only_one_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2")), say("cnv_1", &hotel, "m1")])
@@ -331,8 +313,7 @@ pub async fn claimed_by_one_device(place: &dyn Place) {
     assert_eq!(names(&*store, "cnv_1", 0, 9).await.len(), 1);
 }
 
-/// Of many devices that take a message upon themselves at once, one does.
-pub async fn of_many_who_claim_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_claims_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), say("cnv_1", &agent("agt_1"), "m1")]).await;
     let outcomes = race(&store, (0..16).map(|n| vec![claim("cnv_1", 1, &format!("dev_{n}"), n)])).await;
@@ -342,9 +323,7 @@ pub async fn of_many_who_claim_one_wins(place: &dyn Place) {
     assert_eq!(claim.device, device_id(&format!("dev_{winner}")));
 }
 
-/// What is old is forgotten with who claimed it and its name, no more than asked for; no number is given
-/// twice.
-pub async fn old_messages_are_forgotten_but_not_their_numbers(place: &dyn Place) {
+pub async fn deleted_message_numbers_are_not_reused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     assert!(!store.is_any_relayed_before(later(1000)).await.unwrap());
@@ -372,8 +351,7 @@ pub async fn old_messages_are_forgotten_but_not_their_numbers(place: &dyn Place)
     assert_eq!(names(&*store, "cnv_2", 0, 9).await, [(2, "m2".to_owned())]);
 }
 
-/// Where the clock was put back, nothing is forgotten before its time, and in the end everything is.
-pub async fn a_clock_put_back_costs_no_message(place: &dyn Place) {
+pub async fn clock_set_back_deletes_no_newer_message(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1"))]).await;
@@ -389,8 +367,7 @@ pub async fn a_clock_put_back_costs_no_message(place: &dyn Place) {
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(3, "m3".to_owned())]);
 }
 
-/// Conversations, what was read, messages and claims are there after the store was closed and opened.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn conversations_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     let conversation = of_two("cnv_1", "agt_1");
@@ -399,7 +376,7 @@ pub async fn kept_across_reopening(place: &dyn Place) {
     made(&*store, [read("cnv_1", &ada, 1), claim("cnv_1", 1, "dev_1", 2)]).await;
     drop(store);
     let store = place.open().await;
-    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(Held { conversation, last_seq: 1, read_seq: 1 }));
+    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(MemberView { conversation, last_seq: 1, read_seq: 1 }));
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &message, 1)));
     assert_eq!(store.claim(&place_of("cnv_1", 1)).await.unwrap().unwrap().device, device_id("dev_1"));
     made(&*store, [say("cnv_1", &ada, "m2")]).await;

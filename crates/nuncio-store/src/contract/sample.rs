@@ -1,4 +1,4 @@
-//! Things to keep.
+//! Sample values for the checks.
 
 use std::collections::BTreeMap;
 
@@ -15,37 +15,32 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::{AwaitedAnswer, ClientTool, OptionValue, PendingCall, Session, SessionSettings, ToolRef};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StopReason, StreamMode, Usage, turn_id};
-use nuncio_engine::ports::store::{ApiKey, Change, KeyKind, KeyRole, Remembered};
+use nuncio_engine::ports::store::{ApiKey, Change, IdempotencyRecord, KeyKind, KeyRole};
 use serde_json::{Map, json};
 
-/// When everything happens unless it matters.
+/// Default time.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// That many milliseconds later.
 #[must_use]
 pub fn later(millis: i64) -> Timestamp {
     Timestamp::from_millis(NOW.as_millis() + millis)
 }
 
-/// A session id.
 #[must_use]
 pub fn session_id(id: &str) -> SessionId {
     SessionId::parse(id).unwrap()
 }
 
-/// The owner of most sessions.
 #[must_use]
 pub fn owner() -> Principal {
     Principal::Key(KeyId::parse("key_ada").unwrap())
 }
 
-/// Someone else.
 #[must_use]
 pub fn stranger() -> Principal {
     Principal::Key(KeyId::parse("key_eve").unwrap())
 }
 
-/// An empty session.
 #[must_use]
 pub fn session(id: &str) -> Session {
     Session {
@@ -62,13 +57,11 @@ pub fn session(id: &str) -> Session {
     }
 }
 
-/// The change that creates an empty session.
 #[must_use]
 pub fn create(id: &str) -> Change {
     Change::CreateSession { session: session(id), messages: Vec::new() }
 }
 
-/// Settings that use every field.
 #[must_use]
 pub fn settings() -> SessionSettings {
     let option = |name: &str| OptionName::parse(name).unwrap();
@@ -88,7 +81,6 @@ pub fn settings() -> SessionSettings {
     }
 }
 
-/// A call that the client must answer.
 #[must_use]
 pub fn pending(call: &str) -> PendingCall {
     let input = Map::from_iter([("room".to_owned(), json!("101"))]);
@@ -100,7 +92,6 @@ pub fn pending(call: &str) -> PendingCall {
     }
 }
 
-/// The change that begins a turn and leaves the settings as they are.
 #[must_use]
 pub fn begin(session: &str, number: u64) -> Change {
     Change::BeginTurn {
@@ -113,7 +104,6 @@ pub fn begin(session: &str, number: u64) -> Change {
     }
 }
 
-/// The change that ends a turn.
 #[must_use]
 pub fn end(session: &str, number: u64) -> Change {
     Change::EndTurn {
@@ -125,7 +115,6 @@ pub fn end(session: &str, number: u64) -> Change {
     }
 }
 
-/// How a turn ends.
 #[must_use]
 pub fn stop(session: &str, number: u64) -> Stop {
     Stop {
@@ -137,16 +126,14 @@ pub fn stop(session: &str, number: u64) -> Stop {
     }
 }
 
-/// The change that adds a user's message.
 #[must_use]
 pub fn append(session: &str, turn: u64, number: u64, text: &str) -> Change {
     Change::AppendMessage { session: session_id(session), turn, number, message: Message::user(text) }
 }
 
-/// A request with an idempotency key.
 #[must_use]
-pub fn remembered(session: &str, key: &str) -> Remembered {
-    Remembered {
+pub fn idempotency_record(session: &str, key: &str) -> IdempotencyRecord {
+    IdempotencyRecord {
         owner: owner(),
         request: "sessions".to_owned(),
         key: key.to_owned(),
@@ -156,7 +143,6 @@ pub fn remembered(session: &str, key: &str) -> Remembered {
     }
 }
 
-/// An audit record that says which it is.
 #[must_use]
 pub fn record(call: &str) -> AuditRecord {
     AuditRecord {
@@ -179,7 +165,6 @@ pub fn record(call: &str) -> AuditRecord {
     }
 }
 
-/// An API key.
 #[must_use]
 pub fn key(id: &str, created_at: Timestamp) -> ApiKey {
     ApiKey {
@@ -199,7 +184,6 @@ pub fn key(id: &str, created_at: Timestamp) -> ApiKey {
     }
 }
 
-/// A grant for one call.
 #[must_use]
 pub fn grant(id: &str, given_at: Timestamp) -> Grant {
     Grant {
@@ -213,7 +197,6 @@ pub fn grant(id: &str, given_at: Timestamp) -> Grant {
     }
 }
 
-/// A question that waits for an answer.
 #[must_use]
 pub fn approval(id: &str, asked_at: Timestamp) -> Approval {
     let arguments = json!({"room": "101", "nights": 2});

@@ -1,4 +1,4 @@
-//! The public keys of devices and agents, and people's backups.
+//! Contract checks for key bundles and backups.
 
 use nuncio_core::bundle::{AgreementKey, BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::happening::Recipient;
@@ -8,12 +8,11 @@ use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 use super::consent_sample::{name, recipient};
 use super::relay_sample::{agent, bundle, device_id, one_time_key, put_bundle};
 use super::sample::later;
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
-/// As many as most checks allow a device.
+/// Limit of one-time keys in most checks.
 const MOST: usize = 10;
 
-/// A device of ada.
 fn id(device: &str) -> BundleId {
     BundleId { owner: recipient("ada"), device: device_id(device) }
 }
@@ -22,7 +21,6 @@ fn put_keys(device: &str, keys: impl Into<Vec<OneTimeKey>>, most: usize) -> Chan
     RelayChange::PutOneTimeKeys { id: id(device), keys: keys.into(), most }.into()
 }
 
-/// One-time keys of those names, and no fallback key.
 fn put_ids<const N: usize>(device: &str, ids: [&str; N]) -> Change {
     put_keys(device, ids.map(|id| one_time_key(id, false)), MOST)
 }
@@ -47,7 +45,7 @@ async fn devices(store: &dyn Store, owner: &Recipient) -> Vec<String> {
     store.bundles(owner).await.unwrap().into_iter().map(|bundle| bundle.keys.device_id.to_string()).collect()
 }
 
-/// The name of the next one-time key, and how many are left.
+/// Name of the next one-time key, and the number left.
 async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
     next_of(store, &id(device)).await
 }
@@ -63,8 +61,7 @@ fn is(key: &str, left: usize) -> (Option<String>, usize) {
 
 const NONE: (Option<String>, usize) = (None, 0);
 
-/// Every field comes back, by device and by owner; others have none.
-pub async fn read_back_whole(place: &dyn Place) {
+pub async fn key_bundle_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let endorsement = Some(Endorsement { by: device_id("dev_a"), signature: Signature::new([5; 64]) });
@@ -78,8 +75,7 @@ pub async fn read_back_whole(place: &dyn Place) {
     assert_eq!(store.bundles(&agent("ada")).await.unwrap(), [], "an agent of the person's name");
 }
 
-/// Keys are replaced by younger ones alone.
-pub async fn an_older_bundle_does_not_come_back(place: &dyn Place) {
+pub async fn older_bundle_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let younger = KeyBundle { did: None, ..bundle("dev_1", &ada, 5) };
@@ -95,8 +91,7 @@ pub async fn an_older_bundle_does_not_come_back(place: &dyn Place) {
     assert_one_winner(&outcomes, Conflict::Moved);
 }
 
-/// An id that several owners use names a device of each.
-pub async fn a_device_id_is_per_owner(place: &dyn Place) {
+pub async fn device_ids_are_separate_per_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     let of = |owner: &Recipient| BundleId { owner: owner.clone(), device: device_id("dev_1") };
@@ -123,8 +118,7 @@ pub async fn a_device_id_is_per_owner(place: &dyn Place) {
     }
 }
 
-/// An agent has the keys of one device, a person of many.
-pub async fn an_agent_has_one_bundle(place: &dyn Place) {
+pub async fn new_agent_bundle_replaces_the_previous_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
     let first = BundleId { owner: hotel.clone(), device: device_id("dev_1") };
@@ -141,8 +135,7 @@ pub async fn an_agent_has_one_bundle(place: &dyn Place) {
     assert_eq!(devices(&*store, &ada).await, ["dev_3", "dev_5"]);
 }
 
-/// One-time keys are handed out once, the oldest first, and then the fallback key, which stays.
-pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn Place) {
+pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, ["dev_1", "dev_2"].map(|device| put_bundle(&bundle(device, &ada, 1)))).await;
@@ -162,8 +155,7 @@ pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_2").await, is("b", 1), "keys of another device");
 }
 
-/// Of many who take one key at once, one gets it.
-pub async fn of_many_who_take_one_key_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_takers_of_a_key_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
     let outcomes = race(&store, (0..16).map(|_| vec![take("dev_1", "a")])).await;
@@ -171,8 +163,7 @@ pub async fn of_many_who_take_one_key_one_wins(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_1").await, is("b", 1));
 }
 
-/// Keys that are sent again stay as they are, where they are; the fallback key gives way to another.
-pub async fn one_time_keys_stay_and_a_fallback_key_is_replaced(place: &dyn Place) {
+pub async fn upload_keeps_one_time_keys_and_replaces_fallback_key(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
     let other = OneTimeKey { key: AgreementKey::new([9; 32]), ..one_time_key("a", false) };
@@ -188,8 +179,7 @@ pub async fn one_time_keys_stay_and_a_fallback_key_is_replaced(place: &dyn Place
     assert_eq!(refusal(&*store, [take("dev_1", "f")]).await, Conflict::Missing);
 }
 
-/// Beyond as many as there may be, the oldest are gone; the fallback key is not counted.
-pub async fn beyond_the_most_the_oldest_go(place: &dyn Place) {
+pub async fn oldest_one_time_keys_over_limit_are_deleted(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, ["dev_1", "dev_2"].map(|device| put_bundle(&bundle(device, &ada, 1)))).await;
@@ -203,8 +193,7 @@ pub async fn beyond_the_most_the_oldest_go(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_2").await, is("a", 3));
 }
 
-/// One-time keys are of a device that has keys.
-pub async fn one_time_keys_need_a_bundle(place: &dyn Place) {
+pub async fn one_time_keys_without_bundle_are_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [put_ids("dev_1", ["a"])]).await, Conflict::Missing);
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1))]).await;
@@ -213,8 +202,7 @@ pub async fn one_time_keys_need_a_bundle(place: &dyn Place) {
     assert_eq!(refusal(&*store, [put_ids("dev_1", ["b"])]).await, Conflict::Missing);
 }
 
-/// One-time keys belong to one Olm key.
-pub async fn another_olm_key_ends_one_time_keys(place: &dyn Place) {
+pub async fn new_olm_key_deletes_one_time_keys(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let keys = [one_time_key("a", false), one_time_key("f", true)];
@@ -231,8 +219,7 @@ pub async fn another_olm_key_ends_one_time_keys(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_1").await, is("a", 1));
 }
 
-/// A device that was taken away has no keys; it need not have had any.
-pub async fn a_removed_device_has_no_keys(place: &dyn Place) {
+pub async fn removing_a_bundle_deletes_its_keys(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     for device in ["dev_1", "dev_2"] {
@@ -247,8 +234,7 @@ pub async fn a_removed_device_has_no_keys(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_1").await, NONE);
 }
 
-/// Another device vouches for one that has keys, and nothing else of it changes.
-pub async fn endorsed_by_another_device(place: &dyn Place) {
+pub async fn endorsement_by_another_device_is_stored(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let by = |device: &str| Endorsement { by: device_id(device), signature: Signature::new([6; 64]) };
@@ -266,8 +252,7 @@ pub async fn endorsed_by_another_device(place: &dyn Place) {
     assert_eq!(refusal(&*store, [put_bundle(&first)]).await, Conflict::Moved, "its number is as it was");
 }
 
-/// A person has one backup, replaced by the next and removed once.
-pub async fn a_backup_is_replaced_and_removed_once(place: &dyn Place) {
+pub async fn backup_is_replaced_and_removed_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let put = |person: &str, content: &str, at| {
         let (person, content, at) = (name(person), content.to_owned(), later(at));
@@ -287,8 +272,7 @@ pub async fn a_backup_is_replaced_and_removed_once(place: &dyn Place) {
     assert_eq!(backup("bob").await, Some(("{}".to_owned(), later(2))));
 }
 
-/// Keys are there after the store was closed and opened again, and their order is.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn key_bundles_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     let keys = bundle("dev_1", &recipient("ada"), 1);
     made(&*store, [put_bundle(&keys), put_ids("dev_1", ["b", "a"]), take("dev_1", "b")]).await;

@@ -1,5 +1,3 @@
-//! Sessions.
-
 use nuncio_core::ids::KeyId;
 use nuncio_core::message::{Block, Message};
 use nuncio_core::policy::Protocol;
@@ -10,10 +8,9 @@ use nuncio_core::turn::StreamMode;
 use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
 
 use super::sample::{self, later, session_id};
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
-/// Every field of a session comes back, and its first messages in their order.
-pub async fn read_back_as_created(place: &dyn Place) {
+pub async fn session_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = Session {
         settings: sample::settings(),
@@ -30,8 +27,7 @@ pub async fn read_back_as_created(place: &dyn Place) {
     assert_eq!(stored.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), messages);
 }
 
-/// Reading what never was is no error.
-pub async fn an_unknown_one_is_not_there(place: &dyn Place) {
+pub async fn unknown_session_is_not_found(place: &dyn TestDatabase) {
     let store = place.open().await;
     let id = session_id("nobody");
     assert_eq!(store.session(&id).await.unwrap(), None);
@@ -41,8 +37,8 @@ pub async fn an_unknown_one_is_not_there(place: &dyn Place) {
     assert_eq!(store.sessions(&sample::owner(), None, 10).await.unwrap(), []);
 }
 
-/// A second session of the same id is `Exists`, whoever asks, and the first is as it was.
-pub async fn an_id_is_taken_once(place: &dyn Place) {
+/// A second session with the same id is `Exists`, and the first stays unchanged.
+pub async fn duplicate_session_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let theirs = Session { owner: sample::stranger(), next_message: 1, ..sample::session("s") };
@@ -52,8 +48,7 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     assert_eq!(store.messages(&session_id("s"), 0).await.unwrap(), []);
 }
 
-/// The newest comes first, however they were created.
-pub async fn listed_newest_first(place: &dyn Place) {
+pub async fn sessions_are_listed_newest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     create_at(&*store, &[("b", 2), ("d", 4), ("a", 1), ("c", 3)]).await;
     assert_eq!(ids(&store.sessions(&sample::owner(), None, 10).await.unwrap()), ["d", "c", "b", "a"]);
@@ -62,8 +57,7 @@ pub async fn listed_newest_first(place: &dyn Place) {
     assert_eq!(store.sessions(&sample::owner(), None, 0).await.unwrap(), []);
 }
 
-/// Pages of any size put together are the whole list; one created meanwhile does not shift them.
-pub async fn pages_join_without_gap_or_repetition(place: &dyn Place) {
+pub async fn session_pages_have_no_gaps_or_repetitions(place: &dyn TestDatabase) {
     let store = place.open().await;
     let names: Vec<String> = (0..10).map(|n| format!("s{n}")).collect();
     create_at(&*store, &names.iter().map(String::as_str).zip(0..).collect::<Vec<_>>()).await;
@@ -83,8 +77,7 @@ pub async fn pages_join_without_gap_or_repetition(place: &dyn Place) {
     );
 }
 
-/// Sessions of the same millisecond are neither lost nor seen twice.
-pub async fn equal_times_do_not_confuse_the_cursor(place: &dyn Place) {
+pub async fn cursor_separates_sessions_with_equal_times(place: &dyn TestDatabase) {
     let store = place.open().await;
     create_at(&*store, &[("b", 1), ("A", 1), ("z", 0), ("_", 1), ("c", 1), ("-", 1), ("9", 2)]).await;
     let all = store.sessions(&sample::owner(), None, 100).await.unwrap();
@@ -95,8 +88,7 @@ pub async fn equal_times_do_not_confuse_the_cursor(place: &dyn Place) {
     }
 }
 
-/// A list holds its owner's sessions alone, also when names begin alike.
-pub async fn nobody_sees_those_of_another(place: &dyn Place) {
+pub async fn sessions_of_other_owners_are_not_listed(place: &dyn TestDatabase) {
     let store = place.open().await;
     let owners = [
         Principal::Local,
@@ -119,11 +111,10 @@ pub async fn nobody_sees_those_of_another(place: &dyn Place) {
     assert_eq!(store.sessions(&sample::stranger(), None, 100).await.unwrap(), []);
 }
 
-/// History, turns and remembered requests go with a session, and nothing of another's.
-pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
+pub async fn deleting_a_session_deletes_its_dependents(place: &dyn TestDatabase) {
     let store = place.open().await;
     for id in ["gone", "kept"] {
-        let request = Change::Remember(sample::remembered(id, id));
+        let request = Change::Remember(sample::idempotency_record(id, id));
         let ended = [sample::create(id), sample::begin(id, 1), sample::append(id, 1, 0, "hello"), sample::end(id, 1)];
         made(&*store, ended).await;
         made(&*store, [sample::begin(id, 2), request]).await;
@@ -135,12 +126,12 @@ pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
     assert_eq!(store.messages(&gone, 0).await.unwrap(), []);
     assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
     assert_eq!(store.turn_events(&gone, 1).await.unwrap(), None);
-    assert_eq!(store.remembered(&sample::owner(), "sessions", "gone").await.unwrap(), None);
+    assert_eq!(store.idempotency_record(&sample::owner(), "sessions", "gone").await.unwrap(), None);
 
     assert!(store.session(&kept).await.unwrap().is_some());
     assert_eq!(store.messages(&kept, 0).await.unwrap().len(), 1);
     assert!(store.turn_events(&kept, 1).await.unwrap().is_some());
-    assert!(store.remembered(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
+    assert!(store.idempotency_record(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
     assert_eq!(store.running_turns().await.unwrap().len(), 1);
 
     // Whatever still comes from a turn that was running finds no session.
@@ -153,7 +144,7 @@ pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
 }
 
 /// Deleting what is not there, or twice, is `NoSession`.
-pub async fn an_unknown_one_cannot_be_deleted(place: &dyn Place) {
+pub async fn deleting_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let delete = || [Change::DeleteSession(session_id("s"))];
     assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
@@ -162,8 +153,7 @@ pub async fn an_unknown_one_cannot_be_deleted(place: &dyn Place) {
     assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
 }
 
-/// What the client owes is what was set last, and nothing else changes.
-pub async fn pending_calls_are_replaced(place: &dyn Place) {
+pub async fn pending_calls_are_replaced(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for pending in [vec![sample::pending("c1"), sample::pending("c2")], vec![sample::pending("c3")], Vec::new()] {
@@ -173,8 +163,8 @@ pub async fn pending_calls_are_replaced(place: &dyn Place) {
     }
 }
 
-/// The summary is the one that was set last; without a session it is `NoSession`.
-pub async fn a_summary_is_replaced(place: &dyn Place) {
+/// The last summary applies; without a session it is `NoSession`.
+pub async fn second_summary_replaces_the_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for until in [3, 8] {
@@ -189,7 +179,7 @@ pub async fn a_summary_is_replaced(place: &dyn Place) {
 }
 
 /// Without a session it is `NoSession`.
-pub async fn pending_calls_need_a_session(place: &dyn Place) {
+pub async fn pending_calls_need_a_session(place: &dyn TestDatabase) {
     let store = place.open().await;
     let change = Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] };
     assert_eq!(refusal(&*store, [change]).await, Conflict::NoSession);
@@ -224,8 +214,7 @@ fn ids(sessions: &[Session]) -> Vec<&str> {
     sessions.iter().map(|session| session.id.as_str()).collect()
 }
 
-/// Sessions without a turn since a time are found, oldest first. Of those named, the ones that are still idle are deleted.
-pub async fn idle_ones_are_found_and_pruned(place: &dyn Place) {
+pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
     let store = place.open().await;
     let created = |id: &str, at| Session { created_at: later(at), ..sample::session(id) };
     for (id, at) in [("b", 2), ("a", 1), ("new", 100), ("busy", 3), ("used", 4)] {

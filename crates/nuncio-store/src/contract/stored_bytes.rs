@@ -1,4 +1,4 @@
-//! How many bytes each caller has stored.
+//! Contract checks for the storage quota.
 
 use nuncio_core::conversation::NewMessage;
 use nuncio_core::message::Message;
@@ -10,7 +10,7 @@ use super::consent_sample::{self, account, create_account, publish, put_person, 
 use super::executions::{self, KEPT};
 use super::relay_sample::{begin, group, post, send};
 use super::sample::{self, later, owner, session_id, stranger};
-use super::{Place, made};
+use super::{TestDatabase, made};
 
 async fn stored(store: &dyn Store, owner: &Principal) -> u64 {
     store.bytes_stored(owner).await.unwrap()
@@ -21,8 +21,7 @@ fn say(session: &str, number: u64, bytes: usize) -> Change {
     Change::AppendMessage { session: session_id(session), turn: 1, number, message }
 }
 
-/// A conversation counts for its owner until it is deleted.
-pub async fn conversations_count_until_they_are_deleted(place: &dyn Place) {
+pub async fn session_bytes_count_until_deletion(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(stored(&*store, &owner()).await, 0);
     made(&*store, [sample::create("s"), sample::create("t")]).await;
@@ -44,8 +43,7 @@ pub async fn conversations_count_until_they_are_deleted(place: &dyn Place) {
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
-/// A finished execution counts with its outcome until it is forgotten.
-pub async fn finished_executions_count_until_they_are_forgotten(place: &dyn Place) {
+pub async fn execution_bytes_count_until_deletion(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [executions::create("a")]).await;
     let accepted = stored(&*store, &owner()).await;
@@ -57,7 +55,7 @@ pub async fn finished_executions_count_until_they_are_forgotten(place: &dyn Plac
 }
 
 /// What `local` stores is not counted.
-pub async fn local_is_not_counted(place: &dyn Place) {
+pub async fn local_caller_is_not_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = Session { owner: Principal::Local, ..sample::session("s") };
     made(&*store, [Change::CreateSession { session, messages: vec![Message::user("hello")] }]).await;
@@ -66,16 +64,14 @@ pub async fn local_is_not_counted(place: &dyn Place) {
     made(&*store, [Change::DeleteSession(session_id("s"))]).await;
 }
 
-/// A commit that fails counts nothing.
-pub async fn failed_commits_count_nothing(place: &dyn Place) {
+pub async fn failed_commit_adds_no_bytes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let twice = vec![sample::create("s"), sample::create("s")];
     store.commit(twice).await.unwrap_err();
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
-/// Sealed messages count for whoever sent them until they are forgotten, and manifests for the agent's owner.
-pub async fn sealed_messages_and_manifests_count_for_their_senders(place: &dyn Place) {
+pub async fn messages_and_manifests_count_for_their_authors(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let person = |name: &str| Principal::Person(consent_sample::name(name));

@@ -1,4 +1,4 @@
-//! Work for people.
+//! Contract checks for human tasks.
 
 use nuncio_core::ids::{AgentName, CallId, TaskId, ToolName};
 use nuncio_core::task::{Task, TaskState};
@@ -6,13 +6,12 @@ use nuncio_engine::ports::store::{Change, Conflict};
 use serde_json::{Map, json};
 
 use super::sample::{later, owner};
-use super::{Place, assert_one_winner, executions, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, executions, made, race, refusal};
 
 fn id(id: &str) -> TaskId {
     TaskId::parse(id).unwrap()
 }
 
-/// A task, perhaps of an execution that must be there.
 pub(super) fn task(name: &str, execution: Option<&str>) -> Task {
     let mut inputs = Map::new();
     inputs.insert("shelf".to_owned(), json!(["A", 1.5, null]));
@@ -41,8 +40,7 @@ fn moved(from: &Task, to: &Task) -> Change {
     Change::MoveTask { from: Box::new(from.clone()), to: Box::new(to.clone()) }
 }
 
-/// Every field comes back; another id is not there.
-pub async fn read_back_as_created(place: &dyn Place) {
+pub async fn task_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [executions::create("exe_1")]).await;
     let (mine, other) = (task("a", Some("exe_1")), Task { form: None, ..task("b", None) });
@@ -53,7 +51,7 @@ pub async fn read_back_as_created(place: &dyn Place) {
 }
 
 /// A second task of the same id is `Exists`, also when the first is over.
-pub async fn an_id_is_taken_once(place: &dyn Place) {
+pub async fn duplicate_task_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = task("a", None);
     made(&*store, [create(&first)]).await;
@@ -65,8 +63,8 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     assert_eq!(store.task(&id("a")).await.unwrap(), Some(gone));
 }
 
-/// A task moves if it is stored as it was read; else it is `TaskMoved`.
-pub async fn move_only_from_what_was_read(place: &dyn Place) {
+/// A changed task is `TaskMoved`.
+pub async fn task_changes_only_from_the_state_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
     made(&*store, [create(&open)]).await;
@@ -85,8 +83,8 @@ pub async fn move_only_from_what_was_read(place: &dyn Place) {
     assert_eq!(store.task(&id("a")).await.unwrap(), Some(done));
 }
 
-/// Moving what is not there is `Missing`.
-pub async fn an_unknown_one_cannot_move(place: &dyn Place) {
+/// Changing an unknown task is `Missing`.
+pub async fn changing_unknown_task_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
     let taken = open.clone().take("ada", false, later(1)).unwrap();
@@ -94,8 +92,7 @@ pub async fn an_unknown_one_cannot_move(place: &dyn Place) {
     assert_eq!(store.task(&id("a")).await.unwrap(), None);
 }
 
-/// What waits or is in somebody's hands is listed, the oldest first, as many as asked for.
-pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
+pub async fn open_tasks_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.open_tasks(10).await.unwrap(), []);
     let made_at = [("c", 0), ("a", 2), ("b", 1), ("d", 3), ("e", 3)];
@@ -118,8 +115,7 @@ pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
     assert_eq!(store.open_tasks(10).await.unwrap(), [b, back]);
 }
 
-/// Of 32 who take the same task at once, one does.
-pub async fn of_many_who_take_one_wins(place: &dyn Place) {
+pub async fn one_of_many_concurrent_takers_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
     made(&*store, [create(&open)]).await;

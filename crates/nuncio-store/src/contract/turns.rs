@@ -1,12 +1,10 @@
-//! Turns.
-
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{Session, SessionSettings};
 use nuncio_core::turn::{StreamMode, Turn, TurnState};
 use nuncio_engine::ports::store::{Change, Conflict};
 
 use super::sample::{self, NOW, later, session_id};
-use super::{Place, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn running(session: &str, number: u64) -> Turn {
     let session = session_id(session);
@@ -14,8 +12,7 @@ fn running(session: &str, number: u64) -> Turn {
     Turn { session, number, mode, protocol, started_at: NOW, state: TurnState::Running }
 }
 
-/// A turn runs from its beginning to its end; its events are there from then on.
-pub async fn begin_and_end(place: &dyn Place) {
+pub async fn turn_begins_and_ends(place: &dyn TestDatabase) {
     let store = place.open().await;
     let id = session_id("s");
     made(&*store, [sample::create("s")]).await;
@@ -34,8 +31,7 @@ pub async fn begin_and_end(place: &dyn Place) {
     assert_eq!(store.turn(&id, 2).await.unwrap(), None);
 }
 
-/// The settings given with a turn are the session's from then on, also through turns that give none.
-pub async fn settings_change_with_a_turn(place: &dyn Place) {
+pub async fn turn_stores_changed_settings(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let begin = |number, settings| Change::BeginTurn {
@@ -57,7 +53,7 @@ pub async fn settings_change_with_a_turn(place: &dyn Place) {
 }
 
 /// `TurnRunning` unless the session has had exactly the turns before and none runs.
-pub async fn one_at_a_time_and_in_order(place: &dyn Place) {
+pub async fn turns_run_one_at_a_time_and_in_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for number in [0, 2] {
@@ -76,14 +72,14 @@ pub async fn one_at_a_time_and_in_order(place: &dyn Place) {
 }
 
 /// Without a session, beginning and ending are `NoSession`.
-pub async fn need_a_session(place: &dyn Place) {
+pub async fn turn_without_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [sample::begin("s", 1)]).await, Conflict::NoSession);
     assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::NoSession);
 }
 
 /// Ending a turn that is over or never began is `TurnOver`, and changes nothing.
-pub async fn end_once(place: &dyn Place) {
+pub async fn turn_ends_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::TurnOver);
@@ -103,8 +99,7 @@ pub async fn end_once(place: &dyn Place) {
     assert!(store.session(&session_id("s")).await.unwrap().unwrap().running, "the second turn goes on");
 }
 
-/// A turn that ended with an empty log has one; every turn that has not ended is found.
-pub async fn running_ones_are_found(place: &dyn Place) {
+pub async fn running_turns_are_listed(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.running_turns().await.unwrap(), []);
     for id in ["a", "b", "c"] {
@@ -124,8 +119,7 @@ pub async fn running_ones_are_found(place: &dyn Place) {
     assert_eq!(found, [running("a", 1), running("c", 1)]);
 }
 
-/// A client may ask for the last number there is.
-pub async fn numbers_beyond_reason_are_not_there(place: &dyn Place) {
+pub async fn turn_numbers_above_i64_are_not_found(place: &dyn TestDatabase) {
     let store = place.open().await;
     let id = session_id("s");
     made(&*store, [sample::create("s")]).await;
@@ -139,8 +133,8 @@ pub async fn numbers_beyond_reason_are_not_there(place: &dyn Place) {
     assert_eq!(store.session(&id).await.unwrap(), Some(sample::session("s")));
 }
 
-/// Of 32 who begin the same turn at once, one does and the others meet `TurnRunning`.
-pub async fn of_many_who_begin_one_wins(place: &dyn Place) {
+/// Of 32 concurrent begins one succeeds; the others get `TurnRunning`.
+pub async fn one_of_many_concurrent_begins_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let units = (0..32).map(|n| vec![sample::append("s", 1, n, "me first"), sample::begin("s", 1)]);

@@ -1,4 +1,4 @@
-//! Agents that are called, and what they are called with.
+//! Contract checks for webhooks and deliveries.
 
 use nuncio_core::happening::{Notification, Recipient, WebhookState};
 use nuncio_engine::ports::store::relay::{Delivery, Webhook};
@@ -7,7 +7,7 @@ use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, 
 use super::consent_sample::{agent_id, happening, recipient, tell};
 use super::relay_sample::{agent, begin, conversation_id, device_id, logged, of_two, post, put_webhook, send, webhook};
 use super::sample::later;
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
 use WebhookState::{Disabled, Reachable, Unreachable};
 
@@ -39,19 +39,18 @@ fn forget_mail(before: i64, limit: usize) -> Change {
     ConsentChange::ForgetMail { before: later(before), limit }.into()
 }
 
-/// Tells that a message came, to someone.
+/// Notifies a recipient of a message.
 fn tell_of(recipient: &Recipient, conversation: &str, at: i64) -> Change {
     let happening = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening }.into()
 }
 
-/// What is due by then: the agents and the numbers.
+/// Agents and numbers of due deliveries.
 async fn due(store: &dyn Store, by: i64) -> Vec<(String, u64)> {
     let found = store.deliveries(later(by), &[], 99).await.unwrap();
     found.into_iter().map(|delivery| (delivery.agent.to_string(), delivery.mailed.seq)).collect()
 }
 
-/// The numbers of what is due, where only one agent is called.
 async fn numbers(store: &dyn Store, by: i64) -> Vec<u64> {
     due(store, by).await.into_iter().map(|(_, seq)| seq).collect()
 }
@@ -65,8 +64,7 @@ async fn log(store: &dyn Store, agent: &str, before: u64, limit: usize) -> Vec<u
     found.into_iter().map(|logged| logged.seq).collect()
 }
 
-/// Every field comes back; they are listed by agent, replaced and removed.
-pub async fn read_back_and_listed(place: &dyn Place) {
+pub async fn webhook_round_trips_and_is_listed(place: &dyn TestDatabase) {
     let store = place.open().await;
     let reachable = webhook("agt_2");
     let unreachable =
@@ -84,8 +82,7 @@ pub async fn read_back_and_listed(place: &dyn Place) {
     assert_eq!(store.webhook(&agent_id("agt_2")).await.unwrap(), None);
 }
 
-/// Agents that are called are called with whatever they are told from then on; nobody else is.
-pub async fn whoever_is_told_is_called(place: &dyn Place) {
+pub async fn mail_to_webhook_agent_creates_delivery(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("agt_1"), agent("agt_1"), agent("agt_2"));
     made(&*store, [tell(&hotel, 1, 0), put_webhook("agt_1", Reachable)]).await;
@@ -101,8 +98,7 @@ pub async fn whoever_is_told_is_called(place: &dyn Place) {
     assert_eq!(first(&*store, "agt_2").await, None);
 }
 
-/// A message calls the agents among those who are told of it, and one that is refused nobody.
-pub async fn a_message_calls_whoever_is_told(place: &dyn Place) {
+pub async fn message_to_webhook_agent_creates_delivery(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), put_webhook("agt_1", Reachable)]).await;
@@ -115,8 +111,7 @@ pub async fn a_message_calls_whoever_is_told(place: &dyn Place) {
     assert_eq!(due(&*store, 1).await, [("agt_1".to_owned(), 2)]);
 }
 
-/// What is due first comes first, no more than asked for.
-pub async fn the_first_due_come_first(place: &dyn Place) {
+pub async fn deliveries_are_listed_in_due_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 3), tell(&agent("agt_2"), 1, 1), tell(&agent("agt_3"), 1, 2)]).await;
@@ -127,8 +122,7 @@ pub async fn the_first_due_come_first(place: &dyn Place) {
     assert_eq!(called(store.deliveries(later(9), &[], 0).await.unwrap()), [""; 0]);
 }
 
-/// Agents that are left out take nobody's place.
-pub async fn some_are_left_out(place: &dyn Place) {
+pub async fn excluded_agents_have_no_deliveries(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 1), tell(&agent("agt_2"), 1, 2), tell(&agent("agt_3"), 1, 3)]).await;
@@ -143,8 +137,7 @@ pub async fn some_are_left_out(place: &dyn Place) {
     }
 }
 
-/// In a lane nothing overtakes: the next comes when the one before is over, and waits when it waits.
-pub async fn nothing_overtakes_in_a_lane(place: &dyn Place) {
+pub async fn only_first_delivery_of_a_lane_is_due(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable), put_webhook("agt_2", Reachable)]).await;
@@ -168,8 +161,7 @@ pub async fn nothing_overtakes_in_a_lane(place: &dyn Place) {
     assert_eq!(due(&*store, 9).await.len(), 3, "lanes are of one agent");
 }
 
-/// What is told about one conversation goes in one lane; everything else in another.
-pub async fn a_conversation_is_a_lane(place: &dyn Place) {
+pub async fn each_conversation_is_its_own_lane(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable)]).await;
@@ -192,8 +184,7 @@ pub async fn a_conversation_is_a_lane(place: &dyn Place) {
     }
 }
 
-/// Who cannot be reached is not called, but everything waits; for who is gone nothing more is kept.
-pub async fn who_cannot_be_reached_is_not_called(place: &dyn Place) {
+pub async fn unreachable_webhook_has_no_due_deliveries(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     let state = |state| [put_webhook("agt_1", state)];
@@ -212,8 +203,7 @@ pub async fn who_cannot_be_reached_is_not_called(place: &dyn Place) {
     assert_eq!(numbers(&*store, 99).await, [1, 2, 4]);
 }
 
-/// With a webhook goes what waited for it, and nobody else's; one that comes anew begins anew.
-pub async fn what_waited_goes_with_its_webhook(place: &dyn Place) {
+pub async fn removing_webhook_deletes_its_deliveries(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
@@ -227,9 +217,7 @@ pub async fn what_waited_goes_with_its_webhook(place: &dyn Place) {
     assert_eq!(store.mail_head(&hotel).await.unwrap(), 5, "its mail is all there");
 }
 
-/// A delivery that is over stands in the log once, the newest first; nothing more is known of one that
-/// was never there.
-pub async fn what_is_over_stands_in_the_log(place: &dyn Place) {
+pub async fn finished_delivery_is_logged(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, (1..=4).map(|n| tell(&agent("agt_1"), n, 1)).collect::<Vec<_>>()).await;
@@ -245,9 +233,7 @@ pub async fn what_is_over_stands_in_the_log(place: &dyn Place) {
     assert_eq!(due(&*store, 9).await, [("agt_1".to_owned(), 4), ("agt_2".to_owned(), 1)]);
 }
 
-/// A delivery is tried again when it is said, and sooner when everything is hastened; others are as they
-/// were.
-pub async fn tried_again_later_or_sooner(place: &dyn Place) {
+pub async fn delivery_can_be_delayed_or_hastened(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
@@ -267,8 +253,7 @@ pub async fn tried_again_later_or_sooner(place: &dyn Place) {
     assert_eq!((waiting.mailed.seq, waiting.attempts, waiting.due), (1, 3, later(30)));
 }
 
-/// What is forgotten is not delivered, and holds nothing back.
-pub async fn forgotten_mail_is_not_delivered(place: &dyn Place) {
+pub async fn deleting_mail_deletes_its_delivery(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable)]).await;
@@ -283,8 +268,7 @@ pub async fn forgotten_mail_is_not_delivered(place: &dyn Place) {
     assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [0; 0]);
 }
 
-/// The log is forgotten when it is old, no more than asked for.
-pub async fn an_old_log_is_forgotten(place: &dyn Place) {
+pub async fn old_delivery_log_is_deleted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 0), tell(&agent("agt_1"), 2, 0), tell(&agent("agt_2"), 1, 0)]).await;
@@ -302,8 +286,7 @@ pub async fn an_old_log_is_forgotten(place: &dyn Place) {
     assert_eq!((is_any_before(30).await, is_any_before(31).await), (false, true));
 }
 
-/// What is to be delivered is there after the store was closed and opened again, in its lane.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn webhooks_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable)]).await;

@@ -7,12 +7,12 @@ use nuncio_core::lineage::Lineage;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
 
 const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
 
-pub(super) fn create(connection: &Connection, account: &Account, words: &str) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, account: &Account, words: &str) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO accounts
         (id, owner, public, token, created_at, manifest_version, manifest_hash, revision, words, content)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
@@ -35,7 +35,7 @@ pub(super) fn create(connection: &Connection, account: &Account, words: &str) ->
     )
 }
 
-pub(super) fn update(connection: &Connection, account: &Account, words: &str) -> Result<(), Problem> {
+pub(super) fn update(connection: &Connection, account: &Account, words: &str) -> Result<(), SqlProblem> {
     let changed = execute(
         connection,
         "UPDATE accounts SET owner = ?2, public = ?3, token = ?4, manifest_version = ?5, manifest_hash = ?6,
@@ -64,7 +64,7 @@ pub(super) fn publish(
     words: &str,
     version: &ManifestVersion,
     lineage: &Lineage,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     update(connection, account, words)?;
     let bare = ManifestVersion { manifest: None, ..version.clone() };
     execute_or(
@@ -89,9 +89,9 @@ pub(super) fn publish(
     Ok(())
 }
 
-/// Something about the agent changed beside its account: whoever read it before must read again.
-/// `Moved` unless its manifest is at the version, if one is given.
-pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), Problem> {
+/// Increments the account's revision, so that concurrent changes conflict. `Moved` unless the manifest is at the
+/// version, if given.
+pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), SqlProblem> {
     let version = version.map(to_integer).transpose()?;
     let touched = execute(
         connection,
@@ -104,11 +104,11 @@ pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u6
     Err(one(connection, agent)?.map_or(Conflict::Missing, |_| Conflict::Moved).into())
 }
 
-pub(super) fn one(connection: &Connection, id: &AgentId) -> Result<Option<Account>, Problem> {
+pub(super) fn one(connection: &Connection, id: &AgentId) -> Result<Option<Account>, SqlProblem> {
     first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1"), [id.as_str()], read)
 }
 
-pub(super) fn by_token(connection: &Connection, token: &Digest) -> Result<Option<Account>, Problem> {
+pub(super) fn by_token(connection: &Connection, token: &Digest) -> Result<Option<Account>, SqlProblem> {
     first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE token = ?1"), [token.to_string()], read)
 }
 
@@ -117,7 +117,7 @@ pub(super) fn of(
     owner: &AccountOwner,
     after: Option<&AgentId>,
     limit: usize,
-) -> Result<Vec<Account>, Problem> {
+) -> Result<Vec<Account>, SqlProblem> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     let after = after.map_or("", AgentId::as_str);
     all(connection, &sql, params![owner.to_string(), after, to_limit(limit)], read)
@@ -128,7 +128,7 @@ pub(super) fn public(
     words: &[String],
     after: Option<&AgentId>,
     limit: usize,
-) -> Result<Vec<Account>, Problem> {
+) -> Result<Vec<Account>, SqlProblem> {
     let matching: String = (0..words.len()).map(|n| format!(" AND instr(words, ?{}) > 0", n + 3)).collect();
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE public = 1 AND id > ?1{matching} ORDER BY id LIMIT ?2");
     let after = after.map_or("", AgentId::as_str).to_owned();
@@ -136,7 +136,7 @@ pub(super) fn public(
     all(connection, &sql, params_from_iter(params), read)
 }
 
-pub(super) fn lineage(connection: &Connection, agent: &AgentId) -> Result<Option<Lineage>, Problem> {
+pub(super) fn lineage(connection: &Connection, agent: &AgentId) -> Result<Option<Lineage>, SqlProblem> {
     first(connection, "SELECT content FROM lineages WHERE agent = ?1", [agent.as_str()], |row| rows::json(row, 0))
 }
 
@@ -144,7 +144,7 @@ pub(super) fn manifest(
     connection: &Connection,
     agent: &AgentId,
     version: u64,
-) -> Result<Option<ManifestVersion>, Problem> {
+) -> Result<Option<ManifestVersion>, SqlProblem> {
     let Ok(version) = to_integer(version) else { return Ok(None) };
     let sql = "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version = ?2";
     first(connection, sql, params![agent.as_str(), version], read_version)
@@ -155,14 +155,14 @@ pub(super) fn manifests(
     agent: &AgentId,
     before: u64,
     limit: usize,
-) -> Result<Vec<ManifestVersion>, Problem> {
+) -> Result<Vec<ManifestVersion>, SqlProblem> {
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let sql =
         "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
     all(connection, sql, params![agent.as_str(), before, to_limit(limit)], read_version)
 }
 
-fn read(row: &Row<'_>) -> Result<Account, Problem> {
+fn read(row: &Row<'_>) -> Result<Account, SqlProblem> {
     Ok(Account {
         manifest_version: rows::number(row, 1)?,
         manifest_hash: rows::optional(row, 2, rows::digest)?,
@@ -171,6 +171,6 @@ fn read(row: &Row<'_>) -> Result<Account, Problem> {
     })
 }
 
-fn read_version(row: &Row<'_>) -> Result<ManifestVersion, Problem> {
+fn read_version(row: &Row<'_>) -> Result<ManifestVersion, SqlProblem> {
     Ok(ManifestVersion { manifest: row.get(1)?, ..rows::json(row, 0)? })
 }

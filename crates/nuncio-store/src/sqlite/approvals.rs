@@ -1,14 +1,12 @@
-//! Approvals.
-
 use nuncio_core::approval::Approval;
 use nuncio_core::ids::ApprovalId;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json};
 
-pub(super) fn create(connection: &Connection, approval: &Approval) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, approval: &Approval) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -17,7 +15,7 @@ pub(super) fn create(connection: &Connection, approval: &Approval) -> Result<(),
     )
 }
 
-pub(super) fn move_on(connection: &Connection, approval: &Approval, from: &str) -> Result<(), Problem> {
+pub(super) fn move_on(connection: &Connection, approval: &Approval, from: &str) -> Result<(), SqlProblem> {
     let moved = execute(
         connection,
         "UPDATE approvals SET state = ?3, asked_at = ?4, content = ?5 WHERE id = ?1 AND state = ?2",
@@ -30,11 +28,11 @@ pub(super) fn move_on(connection: &Connection, approval: &Approval, from: &str) 
     Err(there.map_or(Conflict::Missing, |()| Conflict::ApprovalMoved).into())
 }
 
-pub(super) fn one(connection: &Connection, id: &ApprovalId) -> Result<Option<Approval>, Problem> {
+pub(super) fn one(connection: &Connection, id: &ApprovalId) -> Result<Option<Approval>, SqlProblem> {
     first(connection, "SELECT content FROM approvals WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
 }
 
-pub(super) fn pending(connection: &Connection) -> Result<Vec<Approval>, Problem> {
+pub(super) fn pending(connection: &Connection) -> Result<Vec<Approval>, SqlProblem> {
     let sql = "SELECT content FROM approvals WHERE state = 'pending' ORDER BY asked_at, id";
     all(connection, sql, [], |row| rows::json(row, 0))
 }

@@ -1,4 +1,4 @@
-//! The public keys things are sealed to, and what people keep of their own.
+//! Public key bundles, one-time keys and key backups.
 
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::happening::Recipient;
@@ -7,10 +7,10 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
 
-pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), Problem> {
+pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), SqlProblem> {
     let (keys, id) = (&bundle.keys, bundle.keys.id());
     let [owner, device] = columns(&id);
     if let Some(before) = one(connection, &id)?.map(|bundle| bundle.keys) {
@@ -39,7 +39,7 @@ fn columns(id: &BundleId) -> [String; 2] {
     [id.owner.to_string(), id.device.to_string()]
 }
 
-pub(super) fn endorse(connection: &Connection, id: &BundleId, endorsement: &Endorsement) -> Result<(), Problem> {
+pub(super) fn endorse(connection: &Connection, id: &BundleId, endorsement: &Endorsement) -> Result<(), SqlProblem> {
     let before = one(connection, id)?.ok_or(Conflict::Missing)?;
     let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..before };
     let [owner, device] = columns(id);
@@ -53,7 +53,7 @@ pub(super) fn put_one_time(
     id: &BundleId,
     keys: &[OneTimeKey],
     most: usize,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let [owner, device] = columns(id);
     for key in keys {
         let added = execute(
@@ -79,7 +79,7 @@ pub(super) fn put_one_time(
 }
 
 /// A fallback key stays when it is handed out.
-pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str) -> Result<(), Problem> {
+pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str) -> Result<(), SqlProblem> {
     let [owner, device] = columns(id);
     let key = params![owner, device, key_id];
     let sql = "DELETE FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND key_id = ?3 AND fallback = 0";
@@ -90,8 +90,8 @@ pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str
     Ok(first(connection, sql, key, |_| Ok(()))?.ok_or(Conflict::Missing)?)
 }
 
-/// Its one-time keys go with it.
-pub(super) fn remove(connection: &Connection, id: &BundleId) -> Result<(), Problem> {
+/// One-time keys are deleted with the bundle.
+pub(super) fn remove(connection: &Connection, id: &BundleId) -> Result<(), SqlProblem> {
     execute(connection, "DELETE FROM key_bundles WHERE owner = ?1 AND device = ?2", columns(id))?;
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(super) fn put_backup(
     person: &PersonName,
     content: &str,
     at: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO key_backups (person, at, content) VALUES (?1, ?2, ?3)
@@ -111,39 +111,39 @@ pub(super) fn put_backup(
     Ok(())
 }
 
-pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Result<(), Problem> {
+pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Result<(), SqlProblem> {
     execute_or(Conflict::Missing, connection, "DELETE FROM key_backups WHERE person = ?1", [person.as_str()])
 }
 
-pub(super) fn one(connection: &Connection, id: &BundleId) -> Result<Option<KeyBundle>, Problem> {
+pub(super) fn one(connection: &Connection, id: &BundleId) -> Result<Option<KeyBundle>, SqlProblem> {
     let sql = "SELECT content FROM key_bundles WHERE owner = ?1 AND device = ?2";
     first(connection, sql, columns(id), |row| rows::json(row, 0))
 }
 
-pub(super) fn of(connection: &Connection, owner: &Recipient) -> Result<Vec<KeyBundle>, Problem> {
+pub(super) fn of(connection: &Connection, owner: &Recipient) -> Result<Vec<KeyBundle>, SqlProblem> {
     let sql = "SELECT content FROM key_bundles WHERE owner = ?1 ORDER BY device";
     all(connection, sql, [owner.to_string()], |row| rows::json(row, 0))
 }
 
-pub(super) fn owners(connection: &Connection, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, Problem> {
+pub(super) fn owners(connection: &Connection, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, SqlProblem> {
     let sql = "SELECT content FROM key_bundles WHERE device = ?1 ORDER BY owner LIMIT ?2";
     all(connection, sql, params![device.as_str(), to_limit(limit)], |row| {
         rows::json(row, 0).map(|bundle: KeyBundle| bundle.keys.owner)
     })
 }
 
-pub(super) fn one_time(connection: &Connection, id: &BundleId) -> Result<Option<OneTimeKey>, Problem> {
+pub(super) fn one_time(connection: &Connection, id: &BundleId) -> Result<Option<OneTimeKey>, SqlProblem> {
     let sql = "SELECT content FROM one_time_keys WHERE owner = ?1 AND device = ?2 ORDER BY fallback, place LIMIT 1";
     first(connection, sql, columns(id), |row| rows::json(row, 0))
 }
 
-pub(super) fn one_time_left(connection: &Connection, id: &BundleId) -> Result<usize, Problem> {
+pub(super) fn one_time_left(connection: &Connection, id: &BundleId) -> Result<usize, SqlProblem> {
     let sql = "SELECT count(*) FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0";
     let left = first(connection, sql, columns(id), |row| rows::number(row, 0))?.unwrap_or(0);
     Ok(usize::try_from(left).unwrap_or(usize::MAX))
 }
 
-pub(super) fn backup(connection: &Connection, person: &PersonName) -> Result<Option<(String, Timestamp)>, Problem> {
+pub(super) fn backup(connection: &Connection, person: &PersonName) -> Result<Option<(String, Timestamp)>, SqlProblem> {
     let sql = "SELECT content, at FROM key_backups WHERE person = ?1";
     first(connection, sql, [person.as_str()], |row| Ok((row.get(0)?, rows::moment(row, 1)?)))
 }

@@ -1,14 +1,14 @@
-//! Executions whose callers want to be told that they are over.
+//! Pending execution callbacks.
 
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Callback, Conflict};
+use nuncio_engine::ports::store::{Conflict, ExecutionCallback};
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, to_limit};
 
-pub(super) fn put(connection: &Connection, callback: &Callback) -> Result<(), Problem> {
+pub(super) fn put(connection: &Connection, callback: &ExecutionCallback) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO callbacks (execution, due, attempts) VALUES (?1, ?2, ?3)
@@ -19,15 +19,19 @@ pub(super) fn put(connection: &Connection, callback: &Callback) -> Result<(), Pr
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, execution: &ExecutionId) -> Result<(), Problem> {
+pub(super) fn remove(connection: &Connection, execution: &ExecutionId) -> Result<(), SqlProblem> {
     execute(connection, "DELETE FROM callbacks WHERE execution = ?1", [execution.as_str()])?;
     Ok(())
 }
 
-pub(super) fn first(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<Callback>, Problem> {
+pub(super) fn first(
+    connection: &Connection,
+    until: Timestamp,
+    limit: usize,
+) -> Result<Vec<ExecutionCallback>, SqlProblem> {
     let sql = "SELECT execution, due, attempts FROM callbacks WHERE due <= ?1 ORDER BY due, execution LIMIT ?2";
     all(connection, sql, params![until.as_millis(), to_limit(limit)], |row| {
-        Ok(Callback {
+        Ok(ExecutionCallback {
             execution: rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?,
             due: rows::moment(row, 1)?,
             attempts: row.get(2)?,

@@ -1,16 +1,16 @@
-//! Which change is made where.
+//! Dispatch of changes to their statements.
 
 use nuncio_engine::ports::store::Change;
 use rusqlite::Connection;
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::{
-    approvals, audit, callbacks, calls, consent, directory, drafts, executions, followed, forget, grants, keys,
-    letters, messages, relay, remembered, sessions, tasks, turns,
+    approvals, audit, callbacks, calls, consent, direct_messages, directory, drafts, executions, followed, forget,
+    grants, idempotency, keys, messages, relay, sessions, tasks, turns,
 };
 
-/// Makes one change, inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) -> Result<(), Problem> {
+/// Applies one change in the open transaction.
+pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Change) -> Result<(), SqlProblem> {
     match change {
         Change::CreateSession { session, messages } => sessions::create(connection, session, messages),
         Change::DeleteSession(id) => sessions::delete(connection, id),
@@ -25,7 +25,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::EndTurn { session, number, at, stop, events } => {
             turns::end(connection, session, *number, *at, stop, events)
         }
-        Change::Remember(remembered) => remembered::insert(connection, remembered),
+        Change::Remember(record) => idempotency::insert(connection, record),
         Change::StartCall { key, record, place } => calls::start(connection, key, record, place.as_ref()),
         Change::FinishCall(key) => calls::finish(connection, key),
         Change::Audit(record) => audit::append(connection, tip, record),
@@ -61,19 +61,21 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::CreateDraft(draft) => drafts::create(connection, draft),
         Change::MoveDraft { draft, from } => drafts::move_on(connection, draft, from),
         Change::ForgetDrafts(before) => drafts::forget(connection, *before),
-        Change::OweAnswer(owed) => letters::owe(connection, owed),
-        Change::SettleAnswer(id) => letters::settle(connection, id),
-        Change::CreateLetter(letter) => letters::create(connection, letter),
-        Change::AnswerLetter { agent, id, from, answer } => letters::answer(connection, agent, id, from, answer),
-        Change::ForgetLetters(before) => letters::forget(connection, *before),
-        Change::LinkPerson(link) => letters::link(connection, link),
-        Change::UnlinkPerson(principal) => letters::unlink(connection, principal),
+        Change::PutPendingReply(owed) => direct_messages::owe(connection, owed),
+        Change::RemovePendingReply(id) => direct_messages::settle(connection, id),
+        Change::CreateDirectMessage(letter) => direct_messages::create(connection, letter),
+        Change::AnswerDirectMessage { agent, id, from, answer } => {
+            direct_messages::answer(connection, agent, id, from, answer)
+        }
+        Change::ForgetDirectMessages(before) => direct_messages::forget(connection, *before),
+        Change::LinkPerson(link) => direct_messages::link(connection, link),
+        Change::UnlinkPerson(principal) => direct_messages::unlink(connection, principal),
         Change::Follow(domain) => followed::create(connection, domain),
         Change::UpdateFollowed { followed: domain, offers } => followed::update(connection, domain, offers.as_deref()),
         Change::Unfollow(domain) => followed::remove(connection, domain),
-        Change::PutEntry { entry, description } => directory::put(connection, entry, description),
-        Change::UpdateEntry(entry) => directory::update(connection, entry),
-        Change::RemoveEntry(id) => directory::remove(connection, id),
+        Change::PutListing { entry, description } => directory::put(connection, entry, description),
+        Change::UpdateListing(entry) => directory::update(connection, entry),
+        Change::RemoveListing(id) => directory::remove(connection, id),
         Change::Consent(change) => consent::apply(connection, tip, change),
         Change::Relay(change) => relay::apply(connection, change),
     }

@@ -1,4 +1,4 @@
-//! Whether a database is damaged.
+//! Damage checks of a database.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use nuncio_engine::ports::store::{StoreCheck, StoreError};
 use rusqlite::{Connection, ErrorCode};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::all;
 use super::{connection, wal};
 
@@ -17,7 +17,7 @@ use super::{connection, wal};
 /// more than damage that `nuncio store check` finds.
 pub(super) const QUICK: Duration = Duration::from_secs(3);
 
-/// How many problems are named at most.
+/// Maximum number of reported problems.
 const MOST: u32 = 100;
 
 /// The columns that hold JSON.
@@ -34,7 +34,7 @@ const JSON: &[(&str, &str)] = &[
     ("turns", "stop"),
 ];
 
-/// Looks at the write-ahead file and at the structure of the pages, for at most that long.
+/// Checks the write-ahead file and the page structure, within a time limit.
 pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheck, StoreError> {
     let mut found = StoreCheck { complete: true, problems: Vec::new() };
     if look_at_log(path, &mut found)? || !path.exists() {
@@ -47,7 +47,7 @@ pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheck, StoreErro
     Ok(found)
 }
 
-/// Looks at everything: the write-ahead file, pages, indexes, references, and whether what should be JSON is.
+/// Checks the write-ahead file, pages, indexes, references and JSON columns.
 pub(super) fn full(path: &Path) -> Result<StoreCheck, StoreError> {
     let mut found = StoreCheck { complete: true, problems: Vec::new() };
     // What the commits in a damaged log changed cannot be seen, so that the rest would look damaged too.
@@ -73,7 +73,7 @@ pub(super) fn full(path: &Path) -> Result<StoreCheck, StoreError> {
     Ok(found)
 }
 
-/// Adds what is wrong with the write-ahead file; true if anything is.
+/// Adds damage of the write-ahead file; true if there is any.
 fn look_at_log(path: &Path, found: &mut StoreCheck) -> Result<bool, StoreError> {
     let damage = wal::damage(path).map_err(|error| wal::unreadable(path, &error))?;
     let is_damaged = damage.is_some();
@@ -81,10 +81,10 @@ fn look_at_log(path: &Path, found: &mut StoreCheck) -> Result<bool, StoreError> 
     Ok(is_damaged)
 }
 
-/// Adds what the check found. Damage that keeps SQLite from checking at all is found as well.
+/// Adds the findings. Damage that prevents the check itself counts as a finding.
 fn tolerant(
     found: &mut StoreCheck,
-    check: impl FnOnce() -> Result<(Vec<String>, bool), Problem>,
+    check: impl FnOnce() -> Result<(Vec<String>, bool), SqlProblem>,
 ) -> Result<bool, StoreError> {
     match check().map_err(StoreError::from) {
         Ok((problems, complete)) => {
@@ -99,19 +99,19 @@ fn tolerant(
     }
 }
 
-/// What a check says, but for its "ok".
-fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, Problem> {
+/// Output lines of a check, without "ok".
+fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, SqlProblem> {
     let mut lines: Vec<String> = all(connection, sql, [], |row| Ok(row.get(0)?))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
 }
 
-/// Interrupts the check when its time is up; then it is not complete.
+/// Interrupts the check at the time limit; it is then incomplete.
 fn within(
     connection: &Connection,
     time: Duration,
-    check: impl FnOnce() -> Result<Vec<String>, Problem>,
-) -> Result<(Vec<String>, bool), Problem> {
+    check: impl FnOnce() -> Result<Vec<String>, SqlProblem>,
+) -> Result<(Vec<String>, bool), SqlProblem> {
     let interrupt = connection.get_interrupt_handle();
     let (done, is_done) = channel::<()>();
     let checked = thread::scope(|scope| {
@@ -125,7 +125,7 @@ fn within(
         checked
     });
     match checked {
-        Err(Problem::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
+        Err(SqlProblem::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
             if error.code == ErrorCode::OperationInterrupted =>
         {
             Ok((Vec::new(), false))

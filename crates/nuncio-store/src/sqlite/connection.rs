@@ -1,4 +1,4 @@
-//! Opening the file.
+//! Opening of connections.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -9,21 +9,21 @@ use nuncio_engine::ports::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 
-/// How long to wait for another process, such as a command run beside the server.
+/// Busy timeout, for another process such as a command beside the server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Above the number of different statements there are, so that each is prepared once.
+/// Statement cache size, above the number of different statements.
 const STATEMENTS: usize = 256;
 
-/// After how many pages the log is carried over into the file.
+/// Pages after which the write-ahead log is checkpointed.
 const LOG_PAGES: i64 = 8192;
 
-/// The size the log is cut back to after a burst.
+/// Size to which the log is truncated after a burst.
 const LOG_BYTES: i64 = 64 << 20;
 
-/// The connection that writes. When it says that a commit is done, it is on disk.
+/// Opens the writing connection, which syncs each commit to disk.
 pub(super) fn writing(path: &Path) -> Result<Connection, StoreError> {
     create(path).map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -31,29 +31,29 @@ pub(super) fn writing(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that only reads; there must have been a writing one.
+/// Opens a read-only connection; a writing one must have existed.
 pub(super) fn reading(path: &Path) -> Result<Connection, StoreError> {
     Ok(checking(path)?)
 }
 
-/// The same for a check, which tells damage from other problems.
-pub(super) fn checking(path: &Path) -> Result<Connection, Problem> {
+/// Opens a read-only connection for a damage check, which distinguishes damage from other errors.
+pub(super) fn checking(path: &Path) -> Result<Connection, SqlProblem> {
     open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Problem> {
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection, SqlProblem> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Or SQLite plans a statement anew whenever a number in it changes.
+    // Without this, SQLite plans a statement again for every parameter value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
-fn durable(connection: &Connection) -> Result<(), Problem> {
+fn durable(connection: &Connection) -> Result<(), SqlProblem> {
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
-        return Err(Problem::Unwritable(format!(
+        return Err(SqlProblem::Unwritable(format!(
             "its file system cannot keep a write-ahead log (journal mode {mode}); use a local disk"
         )));
     }
@@ -64,13 +64,12 @@ fn durable(connection: &Connection) -> Result<(), Problem> {
     // Pages that change often are then carried over once, not in every few commits.
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // What a savepoint may have to undo is not worth a file.
+    // Savepoint journals stay in memory.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(())
 }
 
-/// Makes the file for this user alone; SQLite gives its log the same mode. A file that is there is
-/// left as it is.
+/// Creates the file readable only by this user; SQLite gives its log the same mode. An existing file is unchanged.
 fn create(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -83,7 +82,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file is only there after a crash if its folder was synced too.
+/// Syncs the folder, without which a new file may be lost in a crash.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_waits_for_the_disk() {
+    fn connection_uses_full_synchronous_mode() {
         let folder = tempfile::tempdir().unwrap();
         let connection = writing(&folder.path().join("store.db")).unwrap();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
@@ -104,7 +103,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_can_read_the_file_or_its_log() {
+    fn database_and_log_are_readable_only_by_their_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let connection = writing(&folder.path().join("store.db")).unwrap();

@@ -1,4 +1,4 @@
-//! Which change of people, agents and what is between them is made where, and which read goes where.
+//! Dispatch of consent changes and reads to their statements.
 
 use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
@@ -10,17 +10,17 @@ use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Accounts, ConsentChange, Mailboxes, People, Relations, StoreError};
+use nuncio_engine::ports::store::{AccountStore, ConsentChange, MailboxStore, PersonStore, RelationStore, StoreError};
 use rusqlite::Connection;
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::{SqliteStore, accounts, audit, mail, people, relations};
 
-/// How many mails are read where they are asked for: whoever is connected mostly waits for the next one.
+/// Page size up to which mail is read on the calling thread.
 const FEW_MAILS: usize = 32;
 
-/// Makes one change, inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &ConsentChange) -> Result<(), Problem> {
+/// Applies one change in the open transaction.
+pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &ConsentChange) -> Result<(), SqlProblem> {
     match change {
         ConsentChange::PutPerson(person) => people::put(connection, person),
         ConsentChange::CreateInvite(invite) => people::invite(connection, invite),
@@ -47,7 +47,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &ConsentC
 }
 
 #[async_trait]
-impl People for SqliteStore {
+impl PersonStore for SqliteStore {
     async fn person(&self, name: &PersonName) -> Result<Option<Person>, StoreError> {
         self.readers.point(|connection| people::one(connection, name))
     }
@@ -76,7 +76,7 @@ impl People for SqliteStore {
 }
 
 #[async_trait]
-impl Accounts for SqliteStore {
+impl AccountStore for SqliteStore {
     async fn account(&self, id: &AgentId) -> Result<Option<Account>, StoreError> {
         self.readers.point(|connection| accounts::one(connection, id))
     }
@@ -122,7 +122,7 @@ impl Accounts for SqliteStore {
 }
 
 #[async_trait]
-impl Relations for SqliteStore {
+impl RelationStore for SqliteStore {
     async fn relation(&self, id: &RelationId) -> Result<Option<Relation>, StoreError> {
         self.readers.point(|connection| relations::one(connection, id))
     }
@@ -153,7 +153,7 @@ impl Relations for SqliteStore {
 }
 
 #[async_trait]
-impl Mailboxes for SqliteStore {
+impl MailboxStore for SqliteStore {
     async fn mail(
         &self,
         recipient: &Recipient,

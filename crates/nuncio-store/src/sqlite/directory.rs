@@ -1,15 +1,15 @@
-//! Agents of other hosts that are listed.
+//! Directory listings of agents on other hosts.
 
 use nuncio_core::principal::Principal;
-use nuncio_engine::directory::{Entry, EntryId};
+use nuncio_engine::directory::{DirectoryListing, ListingId};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 use url::Url;
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or};
 
-pub(super) fn put(connection: &Connection, entry: &Entry, description: &str) -> Result<(), Problem> {
+pub(super) fn put(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO directory
          (id, url, did, registrant, since, verified, next_check, failures, problem, description)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -32,7 +32,7 @@ pub(super) fn put(connection: &Connection, entry: &Entry, description: &str) -> 
     execute(connection, sql, row).map(drop)
 }
 
-pub(super) fn update(connection: &Connection, entry: &Entry) -> Result<(), Problem> {
+pub(super) fn update(connection: &Connection, entry: &DirectoryListing) -> Result<(), SqlProblem> {
     let sql = "UPDATE directory SET did = ?2, registrant = ?3, since = ?4, verified = ?5, next_check = ?6,
          failures = ?7, problem = ?8 WHERE id = ?1";
     let id = entry.id();
@@ -49,18 +49,18 @@ pub(super) fn update(connection: &Connection, entry: &Entry) -> Result<(), Probl
     execute_or(Conflict::Missing, connection, sql, row)
 }
 
-pub(super) fn remove(connection: &Connection, id: &EntryId) -> Result<(), Problem> {
+pub(super) fn remove(connection: &Connection, id: &ListingId) -> Result<(), SqlProblem> {
     execute_or(Conflict::Missing, connection, "DELETE FROM directory WHERE id = ?1", [id.as_str()])
 }
 
-pub(super) fn every(connection: &Connection) -> Result<Vec<(Entry, String)>, Problem> {
+pub(super) fn every(connection: &Connection) -> Result<Vec<(DirectoryListing, String)>, SqlProblem> {
     let sql = "SELECT url, did, registrant, since, verified, next_check, failures, problem, description
          FROM directory ORDER BY id";
     all(connection, sql, [], |row| Ok((read(row)?, row.get(8)?)))
 }
 
-fn read(row: &Row<'_>) -> Result<Entry, Problem> {
-    Ok(Entry {
+fn read(row: &Row<'_>) -> Result<DirectoryListing, SqlProblem> {
+    Ok(DirectoryListing {
         url: rows::parsed(row, 0, |text| Url::parse(text).ok())?,
         did: row.get(1)?,
         by: rows::parsed(row, 2, Principal::parse)?,

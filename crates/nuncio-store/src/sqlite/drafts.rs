@@ -1,4 +1,4 @@
-//! Protocols that were made up with other agents.
+//! Drafted protocols.
 
 use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::ids::{AgentName, DraftId};
@@ -7,10 +7,10 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, draft: &ProtocolDraft) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, draft: &ProtocolDraft) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -29,7 +29,7 @@ pub(super) fn create(connection: &Connection, draft: &ProtocolDraft) -> Result<(
     )
 }
 
-pub(super) fn move_on(connection: &Connection, draft: &ProtocolDraft, from: &str) -> Result<(), Problem> {
+pub(super) fn move_on(connection: &Connection, draft: &ProtocolDraft, from: &str) -> Result<(), SqlProblem> {
     let moved = execute(
         connection,
         "UPDATE protocol_drafts SET state = ?3, content = ?4 WHERE id = ?1 AND state = ?2",
@@ -42,13 +42,13 @@ pub(super) fn move_on(connection: &Connection, draft: &ProtocolDraft, from: &str
     Err(there.map_or(Conflict::Missing, |()| Conflict::DraftMoved).into())
 }
 
-pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), Problem> {
+pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), SqlProblem> {
     let sql = "DELETE FROM protocol_drafts WHERE state <> 'accepted' AND expires_at < ?1";
     execute(connection, sql, [before.as_millis()])?;
     Ok(())
 }
 
-pub(super) fn one(connection: &Connection, id: &DraftId) -> Result<Option<ProtocolDraft>, Problem> {
+pub(super) fn one(connection: &Connection, id: &DraftId) -> Result<Option<ProtocolDraft>, SqlProblem> {
     first(connection, "SELECT content FROM protocol_drafts WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
 }
 
@@ -57,12 +57,12 @@ pub(super) fn by_key(
     with: &Principal,
     agent: &AgentName,
     key: &str,
-) -> Result<Option<ProtocolDraft>, Problem> {
+) -> Result<Option<ProtocolDraft>, SqlProblem> {
     let sql = "SELECT content FROM protocol_drafts WHERE counterpart = ?1 AND agent = ?2 AND key = ?3";
     first(connection, sql, params![with.to_string(), agent.as_str(), key], |row| rows::json(row, 0))
 }
 
-pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<ProtocolDraft>, Problem> {
+pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<ProtocolDraft>, SqlProblem> {
     let sql = "SELECT content FROM protocol_drafts WHERE state IN ('draft', 'accepted_by_us', 'accepted_by_them')
          ORDER BY created_at, id LIMIT ?1";
     all(connection, sql, [to_limit(limit)], |row| rows::json(row, 0))

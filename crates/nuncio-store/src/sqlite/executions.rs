@@ -1,4 +1,4 @@
-//! Executions, who runs them, and the keys by which a repeated request finds its own.
+//! Executions, their leases and their idempotency keys.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
 pub(super) fn create(
@@ -19,7 +19,7 @@ pub(super) fn create(
     lease: &ExecutionLease,
     idempotency: Option<&(String, Digest)>,
     call: Option<&CallAuthorization>,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -59,7 +59,7 @@ pub(super) fn claim(
     attempt: u32,
     from: &str,
     lease: &ExecutionLease,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::LeaseLost,
         connection,
@@ -74,7 +74,7 @@ pub(super) fn start(
     (owner, attempt): (&str, u32),
     at: Timestamp,
     call: Option<&CallAuthorization>,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::LeaseLost,
         connection,
@@ -91,7 +91,7 @@ pub(super) fn end(
     state: &ExecutionState,
     at: Timestamp,
     kept_until: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::LeaseLost,
         connection,
@@ -107,7 +107,7 @@ pub(super) fn mark_started(
     id: &ExecutionId,
     owner: &str,
     attempt: u32,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute(
         connection,
         "UPDATE executions SET call = json_set(call, '$.started', json('true'))
@@ -117,19 +117,19 @@ pub(super) fn mark_started(
     Ok(())
 }
 
-pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId, started: bool) -> Result<(), Problem> {
+pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId, started: bool) -> Result<(), SqlProblem> {
     let sql = "UPDATE executions SET call = NULL, unstarted = unstarted + ?2 WHERE id = ?1";
     execute(connection, sql, params![id.as_str(), i64::from(!started)])?;
     Ok(())
 }
 
-pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, CallAuthorization)>, Problem> {
+pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, CallAuthorization)>, SqlProblem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call FROM executions
                WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
     all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 7)?)))
 }
 
-pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(), Problem> {
+pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(), SqlProblem> {
     execute(
         connection,
         "UPDATE executions SET lease_until = ?2 WHERE owner IS NOT NULL AND owner = ?1",
@@ -138,7 +138,7 @@ pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(
     Ok(())
 }
 
-pub(super) fn forget(connection: &Connection, at: Timestamp, limit: usize) -> Result<(), Problem> {
+pub(super) fn forget(connection: &Connection, at: Timestamp, limit: usize) -> Result<(), SqlProblem> {
     execute(
         connection,
         "DELETE FROM executions WHERE rowid IN (
@@ -149,17 +149,17 @@ pub(super) fn forget(connection: &Connection, at: Timestamp, limit: usize) -> Re
     Ok(())
 }
 
-pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result<bool, Problem> {
+pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result<bool, SqlProblem> {
     let sql = "SELECT 1 FROM executions WHERE kept_until IS NOT NULL AND kept_until <= ?1 LIMIT 1";
     Ok(first(connection, sql, [at.as_millis()], |_| Ok(()))?.is_some())
 }
 
-pub(super) fn one(connection: &Connection, id: &ExecutionId) -> Result<Option<Execution>, Problem> {
+pub(super) fn one(connection: &Connection, id: &ExecutionId) -> Result<Option<Execution>, SqlProblem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content FROM executions WHERE id = ?1";
     first(connection, sql, [id.as_str()], read)
 }
 
-pub(super) fn bytes_stored(connection: &Connection, owner: &Principal) -> Result<u64, Problem> {
+pub(super) fn bytes_stored(connection: &Connection, owner: &Principal) -> Result<u64, SqlProblem> {
     let sql = "SELECT bytes FROM stored_bytes WHERE owner = ?1";
     Ok(first(connection, sql, [owner.to_string()], |row| rows::number(row, 0))?.unwrap_or_default())
 }
@@ -169,7 +169,7 @@ pub(super) fn by_key(
     caller: &Principal,
     skill: &SkillId,
     key: &str,
-) -> Result<Option<(ExecutionId, Digest)>, Problem> {
+) -> Result<Option<(ExecutionId, Digest)>, SqlProblem> {
     first(
         connection,
         "SELECT execution, body FROM execution_keys WHERE caller = ?1 AND skill = ?2 AND key = ?3",
@@ -178,7 +178,7 @@ pub(super) fn by_key(
     )
 }
 
-pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, ExecutionLease)>, Problem> {
+pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, ExecutionLease)>, SqlProblem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until FROM executions
                WHERE owner IS NOT NULL ORDER BY id";
     all(connection, sql, [], |row| {
@@ -186,7 +186,7 @@ pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, Exec
     })
 }
 
-fn read(row: &Row<'_>) -> Result<Execution, Problem> {
+fn read(row: &Row<'_>) -> Result<Execution, SqlProblem> {
     let state = match rows::optional(row, 5, rows::json)? {
         Some(over) => over,
         None => rows::parsed(row, 1, |word| match word {
@@ -205,6 +205,6 @@ fn read(row: &Row<'_>) -> Result<Execution, Problem> {
     })
 }
 
-fn execution_id(row: &Row<'_>, column: usize) -> Result<ExecutionId, Problem> {
+fn execution_id(row: &Row<'_>, column: usize) -> Result<ExecutionId, SqlProblem> {
     rows::parsed(row, column, |text| ExecutionId::parse(text).ok())
 }

@@ -1,21 +1,25 @@
-//! Domains that are followed, and what they offer.
+//! Followed domains and their offers.
 
-use nuncio_engine::follow::{Domain, Followed, FollowedBy};
+use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_integer};
 
 const COLUMNS: &str = "domain, followed_by, since, last_seen, next_visit, failures, listed, problem";
 
-pub(super) fn create(connection: &Connection, followed: &Followed) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, followed: &FollowedDomain) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO followed (domain, followed_by, since, last_seen, next_visit, failures, listed, problem)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (domain) DO NOTHING";
     write(Conflict::Exists, connection, sql, followed)
 }
 
-pub(super) fn update(connection: &Connection, followed: &Followed, offers: Option<&str>) -> Result<(), Problem> {
+pub(super) fn update(
+    connection: &Connection,
+    followed: &FollowedDomain,
+    offers: Option<&str>,
+) -> Result<(), SqlProblem> {
     let sql = "UPDATE followed SET followed_by = ?2, since = ?3, last_seen = ?4, next_visit = ?5, failures = ?6,
          listed = ?7, problem = ?8 WHERE domain = ?1";
     write(Conflict::Missing, connection, sql, followed)?;
@@ -30,7 +34,7 @@ pub(super) fn update(connection: &Connection, followed: &Followed, offers: Optio
     Ok(())
 }
 
-fn write(conflict: Conflict, connection: &Connection, sql: &str, followed: &Followed) -> Result<(), Problem> {
+fn write(conflict: Conflict, connection: &Connection, sql: &str, followed: &FollowedDomain) -> Result<(), SqlProblem> {
     execute_or(
         conflict,
         connection,
@@ -48,15 +52,18 @@ fn write(conflict: Conflict, connection: &Connection, sql: &str, followed: &Foll
     )
 }
 
-pub(super) fn remove(connection: &Connection, domain: &Domain) -> Result<(), Problem> {
+pub(super) fn remove(connection: &Connection, domain: &Domain) -> Result<(), SqlProblem> {
     execute_or(Conflict::Missing, connection, "DELETE FROM followed WHERE domain = ?1", [domain.as_str()])
 }
 
-pub(super) fn every(connection: &Connection) -> Result<Vec<Followed>, Problem> {
+pub(super) fn every(connection: &Connection) -> Result<Vec<FollowedDomain>, SqlProblem> {
     all(connection, &format!("SELECT {COLUMNS} FROM followed ORDER BY domain"), [], read)
 }
 
-pub(super) fn one(connection: &Connection, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, Problem> {
+pub(super) fn one(
+    connection: &Connection,
+    domain: &Domain,
+) -> Result<Option<(FollowedDomain, Option<String>)>, SqlProblem> {
     let sql = format!(
         "SELECT {COLUMNS}, (SELECT offers FROM followed_offers AS kept WHERE kept.domain = followed.domain)
          FROM followed WHERE domain = ?1"
@@ -64,10 +71,10 @@ pub(super) fn one(connection: &Connection, domain: &Domain) -> Result<Option<(Fo
     first(connection, &sql, [domain.as_str()], |row| Ok((read(row)?, row.get(8)?)))
 }
 
-fn read(row: &Row<'_>) -> Result<Followed, Problem> {
-    Ok(Followed {
+fn read(row: &Row<'_>) -> Result<FollowedDomain, SqlProblem> {
+    Ok(FollowedDomain {
         domain: rows::parsed(row, 0, |text| Domain::parse(text).ok())?,
-        by: rows::parsed(row, 1, FollowedBy::parse)?,
+        by: rows::parsed(row, 1, FollowSource::parse)?,
         since: rows::moment(row, 2)?,
         last_seen: rows::optional(row, 3, rows::moment)?,
         next_visit: rows::moment(row, 4)?,

@@ -1,12 +1,12 @@
-//! Erasing a person: their rows go, and where others' rows mention them a pseudonym stands.
+//! Erasure of a person: deletes their rows and replaces their name elsewhere by a pseudonym.
 
 use nuncio_core::audit::redact::Redaction;
 use nuncio_core::ids::RelationId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{ErasedEntry, Forgotten};
+use nuncio_engine::ports::store::{PersonErasure, RedactedLedgerEntry};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, to_integer};
 
 /// Rows that belong to one principal, `?1`.
@@ -21,8 +21,8 @@ const OF_PRINCIPAL: &[&str] = &[
     "DELETE FROM directory WHERE did = ?1",
 ];
 
-/// Rows that belong to the person of the name `?1`, in the order that the foreign keys need. Keys stay, revoked and
-/// without a name: a server whose last key is gone must not open again.
+/// Rows of the person `?1`, in the order that foreign keys need. Keys stay, revoked and unnamed, because a server
+/// without any key would accept everyone.
 const OF_PERSON: &[&str] = &[
     "DELETE FROM executions WHERE json_extract(content, '$.person') = ?1",
     "DELETE FROM approvals WHERE json_extract(content, '$.asked_of.device') = ?1",
@@ -36,8 +36,7 @@ const OF_PERSON: &[&str] = &[
     "DELETE FROM key_backups WHERE person = ?1",
 ];
 
-/// Rows that belong to the recipient `?1`. Of a conversation of two nothing stays; in a group the numbers of the
-/// messages stay.
+/// Rows of the recipient `?1`. Pair conversations are deleted; in groups the message numbers stay.
 const OF_RECIPIENT: &[&str] = &[
     "DELETE FROM mail WHERE recipient = ?1",
     "DELETE FROM mail_read WHERE recipient = ?1",
@@ -48,7 +47,7 @@ const OF_RECIPIENT: &[&str] = &[
     "UPDATE relay_messages SET envelope = X'', device = NULL WHERE sender = ?1",
 ];
 
-/// Texts in which others' rows may mention the person, as JSON.
+/// JSON columns of other rows that may mention the person.
 const MENTIONS: &[(&str, &str)] = &[
     ("mail", "happening"),
     ("relay_conversations", "content"),
@@ -63,12 +62,12 @@ const MENTIONS: &[(&str, &str)] = &[
     ("started_calls", "record"),
 ];
 
-/// Columns that name who did something.
+/// Columns that name a principal.
 const NAMES: &[(&str, &str)] =
     &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
 
-pub(super) fn person(connection: &Connection, forgotten: &Forgotten) -> Result<(), Problem> {
-    let Forgotten { redaction, at, links, ledger } = forgotten;
+pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Result<(), SqlProblem> {
+    let PersonErasure { redaction, at, links, ledger } = forgotten;
     let Redaction { name, pseudonym, principals, .. } = redaction;
     let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
     for link in links {
@@ -91,7 +90,7 @@ pub(super) fn person(connection: &Connection, forgotten: &Forgotten) -> Result<(
         execute(connection, "DELETE FROM relay_conversations WHERE id = ?1", [&id])?;
     }
     execute(connection, "DELETE FROM relay_members WHERE member = ?1", [&me])?;
-    // An agent that they owned goes on without a token, so that nobody acts for it.
+    // Agents that the person owned lose their token.
     let orphan =
         "UPDATE accounts SET owner = ?2, token = NULL, content = json_remove(content, '$.token') WHERE owner = ?1";
     execute(connection, orphan, [&me, &instead])?;
@@ -104,15 +103,20 @@ pub(super) fn person(connection: &Connection, forgotten: &Forgotten) -> Result<(
             execute(connection, &sql, [&principal.to_string(), &instead])?;
         }
     }
-    // Whoever takes a task says a name of their own choice.
+    // The name of a task's worker is free text.
     let took = "UPDATE tasks SET content = json_set(content, '$.state.by', ?2)
                 WHERE json_extract(content, '$.state.by') = ?1";
     execute(connection, took, [name.as_str(), pseudonym.as_str()])?;
     MENTIONS.iter().try_for_each(|(table, column)| replace_mentions(connection, redaction, table, column))
 }
 
-fn replace_mentions(connection: &Connection, redaction: &Redaction, table: &str, column: &str) -> Result<(), Problem> {
-    // Keys are named by random ids, which say nothing.
+fn replace_mentions(
+    connection: &Connection,
+    redaction: &Redaction,
+    table: &str,
+    column: &str,
+) -> Result<(), SqlProblem> {
+    // Key ids are random and reveal nothing.
     let principals = redaction.principals.iter().filter(|principal| !matches!(principal, Principal::Key(_)));
     for mention in principals.map(ToString::to_string).chain([redaction.name.to_string()]) {
         let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?1) > 0");
@@ -127,8 +131,8 @@ fn replace_mentions(connection: &Connection, redaction: &Redaction, table: &str,
     Ok(())
 }
 
-fn erase(connection: &Connection, entry: &ErasedEntry) -> Result<(), Problem> {
-    let ErasedEntry { relation, seq, previous, hash, entry, signature } = entry;
+fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), SqlProblem> {
+    let RedactedLedgerEntry { relation, seq, previous, hash, entry, signature } = entry;
     execute(
         connection,
         "INSERT INTO erased_ledger (relation, seq, previous, hash, redaction, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -138,15 +142,18 @@ fn erase(connection: &Connection, entry: &ErasedEntry) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The erased entries of one ledger, or of all.
-pub(super) fn erased(connection: &Connection, relation: Option<&RelationId>) -> Result<Vec<ErasedEntry>, Problem> {
+/// Redacted ledger entries of one relation or all.
+pub(super) fn erased(
+    connection: &Connection,
+    relation: Option<&RelationId>,
+) -> Result<Vec<RedactedLedgerEntry>, SqlProblem> {
     let sql = "SELECT relation, seq, previous, hash, entry, redaction FROM erased_ledger
                WHERE ?1 IS NULL OR relation = ?1 ORDER BY relation, seq";
     all(connection, sql, [relation.map(RelationId::as_str)], read)
 }
 
-fn read(row: &Row<'_>) -> Result<ErasedEntry, Problem> {
-    Ok(ErasedEntry {
+fn read(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlProblem> {
+    Ok(RedactedLedgerEntry {
         relation: rows::parsed(row, 0, |text| RelationId::parse(text).ok())?,
         seq: rows::number(row, 1)?,
         previous: rows::digest(row, 2)?,

@@ -1,15 +1,13 @@
-//! API keys.
-
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, KeyRole, PreviousSecret};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, execute_or, to_json};
 
-pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -40,7 +38,7 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
     )
 }
 
-pub(super) fn rotate(connection: &Connection, key: &ApiKey, replaced: &Digest) -> Result<(), Problem> {
+pub(super) fn rotate(connection: &Connection, key: &ApiKey, replaced: &Digest) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Moved,
         connection,
@@ -73,7 +71,7 @@ fn kind(sealed: Option<String>) -> KeyKind {
     sealed.map_or(KeyKind::Bearer, |sealed| KeyKind::Signing { sealed })
 }
 
-pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Result<(), Problem> {
+pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Missing,
         connection,
@@ -82,7 +80,7 @@ pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Resu
     )
 }
 
-pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Problem> {
+pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, SqlProblem> {
     rows::all(
         connection,
         "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed, role, rotated_at, expires_at,
@@ -93,7 +91,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Problem> {
     )
 }
 
-fn read(row: &Row<'_>) -> Result<ApiKey, Problem> {
+fn read(row: &Row<'_>) -> Result<ApiKey, SqlProblem> {
     Ok(ApiKey {
         id: rows::parsed(row, 0, |text| KeyId::parse(text).ok())?,
         name: row.get(1)?,

@@ -1,10 +1,10 @@
-//! What people and agents are told, in order, and how far each of their readers has read.
+//! Notifications, and the position of each reader.
 
 use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
 use super::webhooks;
 
@@ -13,17 +13,17 @@ pub(super) fn put(
     recipient: &Recipient,
     at: Timestamp,
     happening: &Notification,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     put_all(connection, std::slice::from_ref(recipient), at, happening)
 }
 
-/// Tells several the same.
+/// Adds the same notification for several recipients.
 pub(super) fn put_all(
     connection: &Connection,
     recipients: &[Recipient],
     at: Timestamp,
     happening: &Notification,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let content = to_json(happening)?;
     for recipient in recipients {
         let name = recipient.to_string();
@@ -40,16 +40,20 @@ pub(super) fn put_all(
     Ok(())
 }
 
-/// The next number of a recipient.
-fn next(connection: &Connection, recipient: &str) -> Result<i64, Problem> {
+fn next(connection: &Connection, recipient: &str) -> Result<i64, SqlProblem> {
     let sql = "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1)
          ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1 RETURNING seq";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row([recipient], |row| row.get(0))?)
 }
 
-pub(super) fn mark_read(connection: &Connection, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), Problem> {
-    // Nobody has read what was not yet said.
+pub(super) fn mark_read(
+    connection: &Connection,
+    recipient: &Recipient,
+    reader: &str,
+    seq: u64,
+) -> Result<(), SqlProblem> {
+    // The read position never exceeds the last number.
     let seq = to_integer(seq.min(head(connection, recipient)?))?;
     if seq == 0 {
         return Ok(());
@@ -63,7 +67,7 @@ pub(super) fn mark_read(connection: &Connection, recipient: &Recipient, reader: 
     Ok(())
 }
 
-pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
     execute(
         connection,
         "DELETE FROM mail WHERE (recipient, seq) IN (SELECT recipient, seq FROM mail WHERE at < ?1 ORDER BY at LIMIT ?2)",
@@ -77,7 +81,7 @@ pub(super) fn after(
     recipient: &Recipient,
     after: u64,
     limit: usize,
-) -> Result<Vec<QueuedNotification>, Problem> {
+) -> Result<Vec<QueuedNotification>, SqlProblem> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![recipient.to_string(), after, to_limit(limit)], |row| {
@@ -85,18 +89,18 @@ pub(super) fn after(
     })
 }
 
-pub(super) fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, Problem> {
+pub(super) fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, SqlProblem> {
     let sql = "SELECT seq FROM mailboxes WHERE recipient = ?1";
     Ok(first(connection, sql, [recipient.to_string()], |row| rows::number(row, 0))?.unwrap_or(0))
 }
 
-pub(super) fn read_up_to(connection: &Connection, recipient: &Recipient, reader: &str) -> Result<u64, Problem> {
+pub(super) fn read_up_to(connection: &Connection, recipient: &Recipient, reader: &str) -> Result<u64, SqlProblem> {
     let sql = "SELECT seq FROM mail_read WHERE recipient = ?1 AND reader = ?2";
     let read = first(connection, sql, params![recipient.to_string(), reader], |row| rows::number(row, 0))?;
     Ok(read.unwrap_or(0))
 }
 
-pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
     let sql = "SELECT 1 FROM mail WHERE at < ?1 LIMIT 1";
     Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
 }

@@ -1,10 +1,9 @@
-//! The steps from an empty file to the schema of this version. A step that was released is never
-//! changed; a new one is added behind it.
+//! Schema migrations. A released step is never changed; new ones are appended.
 
 use nuncio_engine::ports::store::StoreError;
 use rusqlite::Connection;
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 
 /// Step `n` leads from version `n` to `n + 1`. The version is kept in `user_version`.
 const STEPS: &[&str] = &[
@@ -28,11 +27,11 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0018_key_rotation.sql"),
 ];
 
-/// Takes the file to the schema of this version, or refuses one from a later version.
+/// Migrates to the current schema, or refuses a newer one.
 pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
-    connection.execute_batch("BEGIN IMMEDIATE").map_err(Problem::from)?;
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(SqlProblem::from)?;
     match climb(connection) {
-        Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(Problem::from)?),
+        Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(SqlProblem::from)?),
         Err(problem) => {
             // Closing the connection, which the caller does now, rolls back as well.
             let _ = connection.execute_batch("ROLLBACK");
@@ -41,10 +40,10 @@ pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-fn climb(connection: &Connection) -> Result<(), Problem> {
+fn climb(connection: &Connection) -> Result<(), SqlProblem> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)) else {
-        return Err(Problem::Damaged(format!(
+        return Err(SqlProblem::Damaged(format!(
             "its schema is version {version}, and this version of Nuncio knows no later one than {}; use the newer Nuncio that wrote it",
             STEPS.len()
         )));
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_by_owner_keeps_keys_and_drops_those_under_a_persons_device() {
+    fn bundle_migration_keeps_keys_and_drops_agent_keys_under_person_devices() {
         let connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
         let before = STEPS.iter().position(|step| step.contains("owned_key_bundles")).unwrap();
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_before_rotation_do_not_expire_and_keep_their_secret() {
+    fn key_migration_keeps_secrets_without_expiry() {
         let connection = Connection::open_in_memory().unwrap();
         let before = STEPS.iter().position(|step| step.contains("previous_until")).unwrap();
         STEPS[..before].iter().for_each(|step| connection.execute_batch(step).unwrap());

@@ -1,4 +1,4 @@
-//! People, invites, devices, and what was signed once.
+//! People, invites, devices and used nonces.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
@@ -8,16 +8,16 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first};
 
-/// How many nonces are forgotten with each that is kept.
+/// Expired nonces deleted per insert.
 const FORGET: i64 = 16;
 
 const INVITE: &str = "code, person, created_at, expires_at, used_by";
 const DEVICE: &str = "id, person, name, key, enrolled_at, revoked_at";
 
-pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), Problem> {
+pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO people (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
@@ -26,7 +26,7 @@ pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), Proble
     Ok(())
 }
 
-pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), Problem> {
+pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -43,7 +43,7 @@ pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), Pro
     .map_err(|problem| problem.of_no_owner(Conflict::Missing))
 }
 
-pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -> Result<(), Problem> {
+pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Moved,
         connection,
@@ -66,7 +66,7 @@ pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -
     )
 }
 
-pub(super) fn revoke(connection: &Connection, id: &DeviceId, at: Timestamp) -> Result<(), Problem> {
+pub(super) fn revoke(connection: &Connection, id: &DeviceId, at: Timestamp) -> Result<(), SqlProblem> {
     let sql = "UPDATE devices SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
     execute_or(Conflict::Missing, connection, sql, params![id.as_str(), at.as_millis()])
 }
@@ -76,7 +76,7 @@ pub(super) fn use_nonce(
     digest: &Digest,
     now: Timestamp,
     kept_until: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute(
         connection,
         "DELETE FROM nonces WHERE digest IN (SELECT digest FROM nonces WHERE kept_until <= ?1 LIMIT ?2)",
@@ -90,38 +90,38 @@ pub(super) fn use_nonce(
     )
 }
 
-pub(super) fn one(connection: &Connection, name: &PersonName) -> Result<Option<Person>, Problem> {
+pub(super) fn one(connection: &Connection, name: &PersonName) -> Result<Option<Person>, SqlProblem> {
     first(connection, "SELECT name, created_at FROM people WHERE name = ?1", [name.as_str()], person)
 }
 
-pub(super) fn all_people(connection: &Connection) -> Result<Vec<Person>, Problem> {
+pub(super) fn all_people(connection: &Connection) -> Result<Vec<Person>, SqlProblem> {
     all(connection, "SELECT name, created_at FROM people ORDER BY name", [], person)
 }
 
-pub(super) fn invite_of(connection: &Connection, code: &Digest) -> Result<Option<Invite>, Problem> {
+pub(super) fn invite_of(connection: &Connection, code: &Digest) -> Result<Option<Invite>, SqlProblem> {
     let sql = format!("SELECT {INVITE} FROM invites WHERE code = ?1");
     first(connection, &sql, [code.to_string()], read_invite)
 }
 
-pub(super) fn invites_of(connection: &Connection, person: &PersonName) -> Result<Vec<Invite>, Problem> {
+pub(super) fn invites_of(connection: &Connection, person: &PersonName) -> Result<Vec<Invite>, SqlProblem> {
     let sql = format!("SELECT {INVITE} FROM invites WHERE person = ?1 ORDER BY created_at, code");
     all(connection, &sql, [person.as_str()], read_invite)
 }
 
-pub(super) fn device(connection: &Connection, id: &DeviceId) -> Result<Option<Device>, Problem> {
+pub(super) fn device(connection: &Connection, id: &DeviceId) -> Result<Option<Device>, SqlProblem> {
     first(connection, &format!("SELECT {DEVICE} FROM devices WHERE id = ?1"), [id.as_str()], read_device)
 }
 
-pub(super) fn devices_of(connection: &Connection, person: &PersonName) -> Result<Vec<Device>, Problem> {
+pub(super) fn devices_of(connection: &Connection, person: &PersonName) -> Result<Vec<Device>, SqlProblem> {
     let sql = format!("SELECT {DEVICE} FROM devices WHERE person = ?1 ORDER BY enrolled_at, id");
     all(connection, &sql, [person.as_str()], read_device)
 }
 
-fn person(row: &Row<'_>) -> Result<Person, Problem> {
+fn person(row: &Row<'_>) -> Result<Person, SqlProblem> {
     Ok(Person { name: person_name(row, 0)?, created_at: rows::moment(row, 1)? })
 }
 
-fn read_invite(row: &Row<'_>) -> Result<Invite, Problem> {
+fn read_invite(row: &Row<'_>) -> Result<Invite, SqlProblem> {
     Ok(Invite {
         code: rows::digest(row, 0)?,
         person: person_name(row, 1)?,
@@ -131,7 +131,7 @@ fn read_invite(row: &Row<'_>) -> Result<Invite, Problem> {
     })
 }
 
-fn read_device(row: &Row<'_>) -> Result<Device, Problem> {
+fn read_device(row: &Row<'_>) -> Result<Device, SqlProblem> {
     Ok(Device {
         id: device_id(row, 0)?,
         person: person_name(row, 1)?,
@@ -142,10 +142,10 @@ fn read_device(row: &Row<'_>) -> Result<Device, Problem> {
     })
 }
 
-fn person_name(row: &Row<'_>, column: usize) -> Result<PersonName, Problem> {
+fn person_name(row: &Row<'_>, column: usize) -> Result<PersonName, SqlProblem> {
     rows::parsed(row, column, |text| PersonName::parse(text).ok())
 }
 
-fn device_id(row: &Row<'_>, column: usize) -> Result<DeviceId, Problem> {
+fn device_id(row: &Row<'_>, column: usize) -> Result<DeviceId, SqlProblem> {
     rows::parsed(row, column, |text| DeviceId::parse(text).ok())
 }

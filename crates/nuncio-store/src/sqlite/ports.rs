@@ -1,4 +1,4 @@
-//! The port's traits: which read goes where.
+//! Implementation of the store traits by their statements.
 
 use async_trait::async_trait;
 use nuncio_core::approval::Approval;
@@ -13,25 +13,26 @@ use nuncio_core::session::Session;
 use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::Turn;
-use nuncio_engine::directory::Entry;
-use nuncio_engine::follow::{Domain, Followed};
-use nuncio_engine::ports::peers::{Letter, Link as PersonLink, OwedAnswer, Peers};
+use nuncio_engine::directory::DirectoryListing;
+use nuncio_engine::follow::{Domain, FollowedDomain};
+use nuncio_engine::ports::peers::{PeerStore, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::{
-    Access, ApiKey, Callback, Change, Conversations, ErasedEntry, Executions, Following, Listings, Records, Remembered,
-    SessionCursor, StartedCall, Store, StoreCheck, StoreError, StoredMessage,
+    AccessStore, ApiKey, AuditStore, Change, DirectoryStore, ExecutionCallback, ExecutionStore, FollowedDomainStore,
+    IdempotencyRecord, RedactedLedgerEntry, SessionCursor, SessionStore, StartedCall, Store, StoreCheck, StoreError,
+    StoredMessage,
 };
 use tokio::sync::watch;
 
 use super::{
-    SqliteStore, approvals, audit, callbacks, calls, check, directory, drafts, executions, followed, forget, grants,
-    keys, letters, messages, remembered, sessions, tasks, turns,
+    SqliteStore, approvals, audit, callbacks, calls, check, direct_messages, directory, drafts, executions, followed,
+    forget, grants, idempotency, keys, messages, sessions, tasks, turns,
 };
 
-/// How many messages are read where they are asked for: most conversations, most of the time.
+/// Number of messages up to which a history is read on the calling thread.
 const SHORT: usize = 32;
 
 #[async_trait]
-impl Conversations for SqliteStore {
+impl SessionStore for SqliteStore {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         self.readers.point(|connection| sessions::one(connection, id))
     }
@@ -72,13 +73,18 @@ impl Conversations for SqliteStore {
         self.readers.list(turns::running).await
     }
 
-    async fn remembered(&self, owner: &Principal, request: &str, key: &str) -> Result<Option<Remembered>, StoreError> {
-        self.readers.point(|connection| remembered::one(connection, owner, request, key))
+    async fn idempotency_record(
+        &self,
+        owner: &Principal,
+        request: &str,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.readers.point(|connection| idempotency::one(connection, owner, request, key))
     }
 }
 
 #[async_trait]
-impl Access for SqliteStore {
+impl AccessStore for SqliteStore {
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.readers.list(keys::all).await
     }
@@ -97,7 +103,7 @@ impl Access for SqliteStore {
 }
 
 #[async_trait]
-impl Records for SqliteStore {
+impl AuditStore for SqliteStore {
     async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
         self.readers.list(move |connection| audit::links(connection, after, limit)).await
     }
@@ -115,7 +121,7 @@ impl Records for SqliteStore {
         self.writer.audit_growth()
     }
 
-    async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<ErasedEntry>, StoreError> {
+    async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<RedactedLedgerEntry>, StoreError> {
         let relation = relation.cloned();
         self.readers.list(move |connection| forget::erased(connection, relation.as_ref())).await
     }
@@ -126,7 +132,7 @@ impl Records for SqliteStore {
 }
 
 #[async_trait]
-impl Executions for SqliteStore {
+impl ExecutionStore for SqliteStore {
     async fn execution(&self, id: &ExecutionId) -> Result<Option<Execution>, StoreError> {
         self.readers.point(|connection| executions::one(connection, id))
     }
@@ -152,7 +158,7 @@ impl Executions for SqliteStore {
         self.readers.point(|connection| executions::is_any_to_forget(connection, at))
     }
 
-    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<Callback>, StoreError> {
+    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<ExecutionCallback>, StoreError> {
         self.readers.list(move |connection| callbacks::first(connection, until, limit)).await
     }
 
@@ -166,26 +172,26 @@ impl Executions for SqliteStore {
 }
 
 #[async_trait]
-impl Following for SqliteStore {
-    async fn followed(&self) -> Result<Vec<Followed>, StoreError> {
+impl FollowedDomainStore for SqliteStore {
+    async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError> {
         self.readers.list(followed::every).await
     }
 
-    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, StoreError> {
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
         let domain = domain.clone();
         self.readers.list(move |connection| followed::one(connection, &domain)).await
     }
 }
 
 #[async_trait]
-impl Listings for SqliteStore {
-    async fn directory(&self) -> Result<Vec<(Entry, String)>, StoreError> {
+impl DirectoryStore for SqliteStore {
+    async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError> {
         self.readers.list(directory::every).await
     }
 }
 
 #[async_trait]
-impl Peers for SqliteStore {
+impl PeerStore for SqliteStore {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.point(|connection| drafts::one(connection, id))
     }
@@ -203,16 +209,16 @@ impl Peers for SqliteStore {
         self.readers.list(move |connection| drafts::open(connection, limit)).await
     }
 
-    async fn owed_answers(&self, until: Timestamp, limit: usize) -> Result<Vec<OwedAnswer>, StoreError> {
-        self.readers.list(move |connection| letters::owed(connection, until, limit)).await
+    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError> {
+        self.readers.list(move |connection| direct_messages::owed(connection, until, limit)).await
     }
 
-    async fn letter(&self, agent: &AgentName, id: &str) -> Result<Option<Letter>, StoreError> {
-        self.readers.point(|connection| letters::one(connection, agent, id))
+    async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError> {
+        self.readers.point(|connection| direct_messages::one(connection, agent, id))
     }
 
     async fn links(&self) -> Result<Vec<PersonLink>, StoreError> {
-        self.readers.list(letters::links).await
+        self.readers.list(direct_messages::links).await
     }
 }
 

@@ -1,28 +1,26 @@
-//! What can go wrong in SQLite, told in the port's words.
+//! SQLite errors, mapped to store errors.
 
 use nuncio_engine::ports::store::{Conflict, StoreError};
 use rusqlite::ErrorCode;
 
-/// Anything that keeps a statement from doing its work.
+/// Why a statement failed.
 #[derive(Debug)]
-pub(super) enum Problem {
-    /// The condition of a change does not hold.
+pub(super) enum SqlProblem {
     Conflict(Conflict),
-    /// SQLite refused.
     Sqlite(rusqlite::Error),
-    /// A column holds what this version cannot read.
+    /// A column cannot be read by this version.
     Damaged(String),
-    /// Something cannot be put into a column.
+    /// A value cannot be written to a column.
     Unwritable(String),
 }
 
-impl Problem {
-    /// The problem of a row whose only foreign key is its session.
+impl SqlProblem {
+    /// Maps a foreign key violation to `NoSession`.
     pub(super) fn of_no_session(self) -> Self {
         self.of_no_owner(Conflict::NoSession)
     }
 
-    /// The problem of a row with one foreign key, whose absence is that conflict.
+    /// Maps a foreign key violation to `conflict`.
     pub(super) fn of_no_owner(self, conflict: Conflict) -> Self {
         match self {
             Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _))
@@ -35,25 +33,25 @@ impl Problem {
     }
 }
 
-impl From<Conflict> for Problem {
+impl From<Conflict> for SqlProblem {
     fn from(conflict: Conflict) -> Self {
         Self::Conflict(conflict)
     }
 }
 
-impl From<rusqlite::Error> for Problem {
+impl From<rusqlite::Error> for SqlProblem {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<Problem> for StoreError {
-    fn from(problem: Problem) -> Self {
+impl From<SqlProblem> for StoreError {
+    fn from(problem: SqlProblem) -> Self {
         match problem {
-            Problem::Conflict(conflict) => Self::Conflict(conflict),
-            Problem::Damaged(what) => Self::Damaged(what),
-            Problem::Unwritable(what) => Self::Unavailable(what),
-            Problem::Sqlite(error) => from_sqlite(&error),
+            SqlProblem::Conflict(conflict) => Self::Conflict(conflict),
+            SqlProblem::Damaged(what) => Self::Damaged(what),
+            SqlProblem::Unwritable(what) => Self::Unavailable(what),
+            SqlProblem::Sqlite(error) => from_sqlite(&error),
         }
     }
 }
@@ -76,7 +74,7 @@ fn from_sqlite(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// The cause in words that say where to look.
+/// Explanation for operators.
 fn reason(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::DiskFull => "the disk is full",

@@ -1,9 +1,8 @@
-//! The connections that read.
+//! Read connections.
 //!
-//! A point read takes a few microseconds once its pages are cached, less than handing it to
-//! another thread and being woken again: it is done where it is asked, on connections that nobody
-//! uses for anything longer. A read whose length a conversation or a caller decides goes to a
-//! thread that may block, on connections of its own, so that neither kind waits for the other.
+//! A point read takes microseconds once its pages are cached, less than a thread switch, so it runs on the calling
+//! thread with its own connections. A read of caller-dependent length runs on a blocking thread with other connections,
+//! so that neither kind waits for the other.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,21 +13,19 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection;
-use super::problem::Problem;
+use super::problem::SqlProblem;
 
-/// How many connections there are of each kind.
+/// Connections of each kind.
 const CONNECTIONS: usize = 4;
 
-/// Both kinds.
-pub(super) struct Readers {
+pub(super) struct ReaderPool {
     points: [Mutex<Connection>; CONNECTIONS],
     next: AtomicUsize,
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
 }
 
-impl Readers {
-    /// Opens them all.
+impl ReaderPool {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let mut points = Vec::with_capacity(CONNECTIONS);
         let mut idle = Vec::with_capacity(CONNECTIONS);
@@ -44,24 +41,24 @@ impl Readers {
         })
     }
 
-    /// Reads one row by its key, here and now.
-    pub(super) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Problem>) -> Result<T, StoreError> {
+    /// Reads by key on the calling thread.
+    pub(super) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlProblem>) -> Result<T, StoreError> {
         Ok(read(&self.any_point())?)
     }
 
-    /// Reads what may be long, elsewhere.
+    /// Reads on a blocking thread.
     pub(super) async fn list<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Problem> + Send + 'static,
+        read: impl FnOnce(&Connection) -> Result<T, SqlProblem> + Send + 'static,
     ) -> Result<T, StoreError> {
         let permit = Arc::clone(&self.free).acquire_owned().await.expect("the semaphore is never closed");
-        let lease = Lease::take(Arc::clone(&self.idle), permit);
+        let lease = ReaderLease::take(Arc::clone(&self.idle), permit);
         tokio::task::spawn_blocking(move || lease.with(read))
             .await
             .map_err(|error| StoreError::Unavailable(format!("a read was given up: {error}")))?
     }
 
-    /// One that is free, or else the next in turn, which will be in a moment.
+    /// A free connection, or else the next one in turn.
     fn any_point(&self) -> MutexGuard<'_, Connection> {
         let start = self.next.fetch_add(1, Ordering::Relaxed);
         for offset in 0..CONNECTIONS {
@@ -75,34 +72,34 @@ impl Readers {
     }
 }
 
-/// A connection that goes back where it came from, whatever becomes of the read. The permit
-/// travels with it: a caller that stops waiting does not free a connection that is in use.
-struct Lease {
+/// A borrowed connection that returns to the pool even if the read panics. The permit travels with it: a caller that
+/// stops waiting does not free a connection in use.
+struct ReaderLease {
     connection: Option<Connection>,
     idle: Arc<Mutex<Vec<Connection>>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Lease {
+impl ReaderLease {
     fn take(idle: Arc<Mutex<Vec<Connection>>>, permit: OwnedSemaphorePermit) -> Self {
         let connection = lock(&idle).pop();
         Self { connection, idle, _permit: permit }
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Problem>) -> Result<T, StoreError> {
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlProblem>) -> Result<T, StoreError> {
         let connection = self.connection.as_ref().expect("there are as many permits as connections");
         Ok(read(connection)?)
     }
 }
 
-impl Drop for Lease {
-    /// Runs before the permit is given back, so that whoever gets it finds a connection.
+impl Drop for ReaderLease {
+    /// Returns the connection before the permit is released.
     fn drop(&mut self) {
         lock(&self.idle).extend(self.connection.take());
     }
 }
 
-/// A read that panicked has reset its statements on the way out: its connection can be used on.
+/// A panicking read resets its statements, so the connection stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

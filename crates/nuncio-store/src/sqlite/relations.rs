@@ -1,4 +1,4 @@
-//! What is between people and agents, and the ledgers of it.
+//! Relations and ledgers.
 
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId};
@@ -8,15 +8,15 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::accounts;
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
 
-/// A relation and its grants, which are rows of their own, as one JSON array.
+/// A relation with its grants as one JSON array.
 const COLUMNS: &str = "relations.content, relations.revision,
     (SELECT json_group_array(json(consents.content) ORDER BY consents.scope)
      FROM consents WHERE consents.relation = relations.id)";
 
-pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), SqlProblem> {
     accounts::touch(connection, &relation.agent, Some(manifest_version))?;
     execute_or(
         Conflict::Exists,
@@ -42,7 +42,7 @@ pub(super) fn move_on(
     from: u64,
     relation: &Relation,
     manifest_version: Option<u64>,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let moved = execute(
         connection,
         "UPDATE relations SET active = ?3, revision = ?4, content = ?5 WHERE id = ?1 AND revision = ?2",
@@ -62,7 +62,7 @@ pub(super) fn move_on(
     put_grants(connection, relation)
 }
 
-fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), Problem> {
+fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlProblem> {
     for grant in &relation.grants {
         execute_or(
             Conflict::Exists,
@@ -81,8 +81,8 @@ fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), Proble
     Ok(())
 }
 
-/// A grant for one call is used up.
-pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), Problem> {
+/// Uses up a one-time grant.
+pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::GrantUsed,
         connection,
@@ -93,7 +93,7 @@ pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), P
     execute_or(Conflict::GrantUsed, connection, "DELETE FROM consents WHERE id = ?1", [grant.as_str()])
 }
 
-pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(), Problem> {
+pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(), SqlProblem> {
     let sql = "SELECT COALESCE(max(seq), 0) FROM ledger WHERE relation = ?1";
     let last = first(connection, sql, [entry.relation_id.as_str()], |row| rows::number(row, 0))?.unwrap_or(0);
     if entry.seq != last + 1 {
@@ -108,7 +108,7 @@ pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(),
     Ok(())
 }
 
-pub(super) fn one(connection: &Connection, id: &RelationId) -> Result<Option<Relation>, Problem> {
+pub(super) fn one(connection: &Connection, id: &RelationId) -> Result<Option<Relation>, SqlProblem> {
     Ok(select(connection, "WHERE id = ?1", [id.as_str()])?.pop())
 }
 
@@ -116,7 +116,7 @@ pub(super) fn between(
     connection: &Connection,
     person: &PersonName,
     agent: &AgentId,
-) -> Result<Option<Relation>, Problem> {
+) -> Result<Option<Relation>, SqlProblem> {
     let which = "WHERE agent = ?1 AND person = ?2 AND active = 1";
     Ok(select(connection, which, params![agent.as_str(), person.as_str()])?.pop())
 }
@@ -126,12 +126,12 @@ pub(super) fn of(
     person: &PersonName,
     after: Option<&RelationId>,
     limit: usize,
-) -> Result<Vec<Relation>, Problem> {
+) -> Result<Vec<Relation>, SqlProblem> {
     let which = "WHERE person = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     select(connection, which, params![person.as_str(), after.map_or("", RelationId::as_str), to_limit(limit)])
 }
 
-pub(super) fn active(connection: &Connection, agent: Option<&AgentId>) -> Result<Vec<Relation>, Problem> {
+pub(super) fn active(connection: &Connection, agent: Option<&AgentId>) -> Result<Vec<Relation>, SqlProblem> {
     match agent {
         Some(agent) => select(connection, "WHERE agent = ?1 AND active = 1 ORDER BY person", [agent.as_str()]),
         None => select(connection, "WHERE active = 1 ORDER BY person, agent", []),
@@ -143,22 +143,21 @@ pub(super) fn ledger(
     relation: &RelationId,
     after: u64,
     limit: usize,
-) -> Result<Vec<LedgerEntry>, Problem> {
+) -> Result<Vec<LedgerEntry>, SqlProblem> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![relation.as_str(), after, to_limit(limit)], |row| rows::json(row, 0))
 }
 
-fn select(connection: &Connection, which: &str, params: impl Params) -> Result<Vec<Relation>, Problem> {
+fn select(connection: &Connection, which: &str, params: impl Params) -> Result<Vec<Relation>, SqlProblem> {
     all(connection, &format!("SELECT {COLUMNS} FROM relations {which}"), params, read)
 }
 
-fn read(row: &Row<'_>) -> Result<Relation, Problem> {
+fn read(row: &Row<'_>) -> Result<Relation, SqlProblem> {
     let grants: Vec<ScopeGrant> = rows::json(row, 2)?;
     Ok(Relation { revision: rows::number(row, 1)?, grants, ..rows::json(row, 0)? })
 }
 
-/// The relation as JSON without its grants.
-fn bare(relation: &Relation) -> Result<String, Problem> {
+fn bare(relation: &Relation) -> Result<String, SqlProblem> {
     to_json(&Relation { grants: Vec::new(), ..relation.clone() })
 }

@@ -1,4 +1,4 @@
-//! Which change of what is relayed is made where, and which read goes where.
+//! Dispatch of relay changes and reads to their statements.
 
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
@@ -6,18 +6,18 @@ use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, T
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Held, Webhook};
-use nuncio_engine::ports::store::{RelayChange, Relayed, SealKeys, StoreError, Webhooks};
+use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, MemberView, Webhook};
+use nuncio_engine::ports::store::{KeyBundleStore, RelayChange, RelayStore, StoreError, WebhookStore};
 use rusqlite::Connection;
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::{SqliteStore, bundles, relayed, webhooks};
 
-/// How many messages, and of how many bytes, are read where they are asked for.
+/// Number of messages and bytes up to which a page is read on the calling thread.
 const SHORT: (usize, usize) = (32, 64 * 1024);
 
-/// Makes one change, inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(), Problem> {
+/// Applies one change in the open transaction.
+pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(), SqlProblem> {
     match change {
         RelayChange::CreateConversation(conversation) => relayed::create(connection, conversation),
         RelayChange::UpdateConversation(conversation) => relayed::update(connection, conversation),
@@ -48,8 +48,8 @@ pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(),
 }
 
 #[async_trait]
-impl Relayed for SqliteStore {
-    async fn held(&self, id: &ConversationId, member: &Recipient) -> Result<Option<Held>, StoreError> {
+impl RelayStore for SqliteStore {
+    async fn member_view(&self, id: &ConversationId, member: &Recipient) -> Result<Option<MemberView>, StoreError> {
         self.readers.point(|connection| relayed::held(connection, id, member))
     }
 
@@ -62,7 +62,7 @@ impl Relayed for SqliteStore {
         member: &Recipient,
         after: Option<&ConversationId>,
         limit: usize,
-    ) -> Result<Vec<Held>, StoreError> {
+    ) -> Result<Vec<MemberView>, StoreError> {
         let (member, after) = (member.clone(), after.cloned());
         self.readers.list(move |connection| relayed::held_by(connection, &member, after.as_ref(), limit)).await
     }
@@ -105,7 +105,7 @@ impl Relayed for SqliteStore {
 }
 
 #[async_trait]
-impl SealKeys for SqliteStore {
+impl KeyBundleStore for SqliteStore {
     async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError> {
         self.readers.point(|connection| bundles::one(connection, id))
     }
@@ -134,7 +134,7 @@ impl SealKeys for SqliteStore {
 }
 
 #[async_trait]
-impl Webhooks for SqliteStore {
+impl WebhookStore for SqliteStore {
     async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError> {
         self.readers.point(|connection| webhooks::one(connection, agent))
     }

@@ -1,4 +1,4 @@
-//! Conversations, who takes part, how far they have read, and the messages nobody here can read.
+//! Conversations, members, read positions and encrypted messages.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
-use nuncio_engine::ports::store::relay::Held;
+use nuncio_engine::ports::store::relay::MemberView;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::mail;
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, clamped, execute, execute_or, first, to_integer, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -31,7 +31,7 @@ pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Re
     take_part(connection, conversation)
 }
 
-pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     let id = conversation.id.as_str();
     let sql = "SELECT content FROM relay_conversations WHERE id = ?1";
     let before: Conversation = first(connection, sql, [id], |row| rows::json(row, 0))?.ok_or(Conflict::Missing)?;
@@ -50,8 +50,8 @@ pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Re
     take_part(connection, conversation)
 }
 
-/// Whoever takes part already has read what they have read.
-fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+/// Existing members keep their read position.
+fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     for member in &conversation.members {
         execute(
             connection,
@@ -69,7 +69,7 @@ pub(super) fn post(
     at: Timestamp,
     post: &NewMessage,
     to: &[Recipient],
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let (number, seq) = next(connection, conversation, revision)?;
     let sender = post.sender.to_string();
     execute_or(
@@ -94,8 +94,8 @@ pub(super) fn post(
     mail::put_all(connection, to, at, &Notification::Message { conversation: conversation.clone(), seq })
 }
 
-/// The number of the conversation, and the next of its messages.
-fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -> Result<(i64, u64), Problem> {
+/// Row id of the conversation, and its next message number.
+fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -> Result<(i64, u64), SqlProblem> {
     let sql = "UPDATE relay_conversations SET last_seq = last_seq + 1 WHERE id = ?1 AND revision = ?2
          RETURNING number, last_seq";
     let params = params![conversation.as_str(), clamped(revision)];
@@ -112,7 +112,7 @@ pub(super) fn read_up_to(
     conversation: &ConversationId,
     reader: &Recipient,
     seq: u64,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Missing,
         connection,
@@ -123,7 +123,7 @@ pub(super) fn read_up_to(
     )
 }
 
-pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCallClaim) -> Result<(), Problem> {
+pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCallClaim) -> Result<(), SqlProblem> {
     let claimed = execute(
         connection,
         "INSERT INTO relay_claims (conversation, seq, device, at)
@@ -139,9 +139,9 @@ pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCal
     Err(other.map_or(Conflict::Missing, |_| Conflict::Exists).into())
 }
 
-/// A message that came later than those behind it, which only a clock that was put back makes, holds them
-/// back until it is old itself.
-pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+/// Deletes old messages from the start of a conversation. After a clock that was set back, a newer message delays the
+/// older ones behind it.
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
     execute(
         connection,
         "DELETE FROM relay_messages
@@ -151,7 +151,7 @@ pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -
     Ok(())
 }
 
-pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
     let sql = "SELECT at FROM relay_messages ORDER BY place LIMIT 1";
     Ok(first(connection, sql, [], |row| rows::moment(row, 0))?.is_some_and(|oldest| oldest < time))
 }
@@ -159,7 +159,11 @@ pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<
 const HELD: &str = "SELECT content, last_seq, read_seq
     FROM relay_members JOIN relay_conversations ON relay_conversations.id = relay_members.conversation";
 
-pub(super) fn held(connection: &Connection, id: &ConversationId, member: &Recipient) -> Result<Option<Held>, Problem> {
+pub(super) fn held(
+    connection: &Connection,
+    id: &ConversationId,
+    member: &Recipient,
+) -> Result<Option<MemberView>, SqlProblem> {
     let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
     first(connection, &sql, params![member.to_string(), id.as_str()], read_held)
 }
@@ -169,21 +173,25 @@ pub(super) fn held_by(
     member: &Recipient,
     after: Option<&ConversationId>,
     limit: usize,
-) -> Result<Vec<Held>, Problem> {
+) -> Result<Vec<MemberView>, SqlProblem> {
     let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
     let after = after.map_or("", ConversationId::as_str);
     all(connection, &sql, params![member.to_string(), after, to_limit(limit)], read_held)
 }
 
-fn read_held(row: &Row<'_>) -> Result<Held, Problem> {
-    Ok(Held { conversation: rows::json(row, 0)?, last_seq: rows::number(row, 1)?, read_seq: rows::number(row, 2)? })
+fn read_held(row: &Row<'_>) -> Result<MemberView, SqlProblem> {
+    Ok(MemberView {
+        conversation: rows::json(row, 0)?,
+        last_seq: rows::number(row, 1)?,
+        read_seq: rows::number(row, 2)?,
+    })
 }
 
-pub(super) fn of_pair(connection: &Connection, pair: &str) -> Result<Option<Conversation>, Problem> {
+pub(super) fn of_pair(connection: &Connection, pair: &str) -> Result<Option<Conversation>, SqlProblem> {
     first(connection, "SELECT content FROM relay_conversations WHERE pair = ?1", [pair], |row| rows::json(row, 0))
 }
 
-pub(super) fn one(connection: &Connection, place: &MessageRef) -> Result<Option<ConversationMessage>, Problem> {
+pub(super) fn one(connection: &Connection, place: &MessageRef) -> Result<Option<ConversationMessage>, SqlProblem> {
     let id = &place.conversation;
     Ok(select(connection, id, "seq = ?2", params![id.as_str(), clamped(place.seq)])?.pop())
 }
@@ -193,7 +201,7 @@ pub(super) fn by_client_id(
     id: &ConversationId,
     sender: &Recipient,
     client_id: &ClientMessageId,
-) -> Result<Option<ConversationMessage>, Problem> {
+) -> Result<Option<ConversationMessage>, SqlProblem> {
     let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
     Ok(select(connection, id, "sender = ?2 AND client_id = ?3", params)?.pop())
 }
@@ -205,18 +213,18 @@ pub(super) fn after(
     id: &ConversationId,
     after: u64,
     limit: usize,
-) -> Result<Vec<ConversationMessage>, Problem> {
+) -> Result<Vec<ConversationMessage>, SqlProblem> {
     select(connection, id, AFTER, params![id.as_str(), clamped(after), to_limit(limit)])
 }
 
-/// As [`after`], if that is no more than `most` messages and bytes; nothing if it is.
+/// Like [`after`]; `None` if there are more than `most` messages or bytes.
 pub(super) fn after_short(
     connection: &Connection,
     id: &ConversationId,
     after: u64,
     limit: usize,
     most: (usize, usize),
-) -> Result<Option<Vec<ConversationMessage>>, Problem> {
+) -> Result<Option<Vec<ConversationMessage>>, SqlProblem> {
     let (messages, bytes) = most;
     let mut statement = connection.prepare_cached(&selecting(AFTER))?;
     let mut found = statement.query(params![id.as_str(), clamped(after), to_limit(limit)])?;
@@ -232,7 +240,7 @@ pub(super) fn after_short(
     Ok(Some(short))
 }
 
-pub(super) fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, Problem> {
+pub(super) fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, SqlProblem> {
     let sql = "SELECT device, at FROM relay_claims
          WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
     first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
@@ -245,7 +253,7 @@ fn select(
     id: &ConversationId,
     which: &str,
     params: impl Params,
-) -> Result<Vec<ConversationMessage>, Problem> {
+) -> Result<Vec<ConversationMessage>, SqlProblem> {
     all(connection, &selecting(which), params, |row| read(row, id))
 }
 
@@ -257,7 +265,7 @@ fn selecting(which: &str) -> String {
     )
 }
 
-fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMessage, Problem> {
+fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMessage, SqlProblem> {
     Ok(ConversationMessage {
         conversation: conversation.clone(),
         seq: rows::number(row, 0)?,

@@ -1,5 +1,3 @@
-//! Sessions.
-
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
@@ -9,10 +7,10 @@ use nuncio_engine::ports::store::{Conflict, SessionCursor};
 use rusqlite::{Connection, Row, params};
 
 use super::messages;
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -31,28 +29,28 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
     (0..).zip(messages).try_for_each(|(number, message)| messages::append(connection, &session.id, 0, number, message))
 }
 
-/// Its messages, turns and remembered requests go with it, by their foreign keys.
-pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), Problem> {
+/// Messages, turns and idempotency records are deleted by foreign keys.
+pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), SqlProblem> {
     execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
 }
 
-/// The condition of a session without a turn since a time.
+/// Condition of a session without a turn since a time.
 const IDLE: &str = "created_at < ?1 AND NOT EXISTS
     (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
 
-pub(super) fn idle(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Problem> {
+pub(super) fn idle(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, SqlProblem> {
     let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT ?2");
     let read = |row: &Row<'_>| rows::parsed(row, 0, |text| SessionId::parse(text).ok());
     all(connection, &sql, params![before.as_millis(), to_limit(limit)], read)
 }
 
-/// Deletes those that are still idle.
-pub(super) fn prune(connection: &Connection, ids: &[SessionId], before: Timestamp) -> Result<(), Problem> {
+/// Deletes the sessions that are still idle.
+pub(super) fn prune(connection: &Connection, ids: &[SessionId], before: Timestamp) -> Result<(), SqlProblem> {
     let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
     ids.iter().try_for_each(|id| execute(connection, &sql, params![before.as_millis(), id.as_str()]).map(drop))
 }
 
-pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), Problem> {
+pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::NoSession,
         connection,
@@ -61,8 +59,12 @@ pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[Pe
     )
 }
 
-/// Writes nothing where nothing changes.
-pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &SessionSettings) -> Result<(), Problem> {
+/// Skips the write if nothing changes.
+pub(super) fn set_settings(
+    connection: &Connection,
+    id: &SessionId,
+    settings: &SessionSettings,
+) -> Result<(), SqlProblem> {
     execute(
         connection,
         "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2",
@@ -71,7 +73,7 @@ pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &S
     Ok(())
 }
 
-pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &HistorySummary) -> Result<(), Problem> {
+pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &HistorySummary) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::NoSession,
         connection,
@@ -80,14 +82,13 @@ pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &His
     )
 }
 
-/// Why a change of a session or of what belongs to it found no row: there is no session, or else
-/// the reason given.
-pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Conflict) -> Result<Problem, Problem> {
+/// `NoSession` if the session is missing, or else the given conflict.
+pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Conflict) -> Result<SqlProblem, SqlProblem> {
     let there = first(connection, "SELECT 1 FROM sessions WHERE id = ?1", [id.as_str()], |_| Ok(()))?;
     Ok(there.map_or(Conflict::NoSession, |()| reason).into())
 }
 
-pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, Problem> {
+pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, SqlProblem> {
     first(
         connection,
         "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
@@ -102,7 +103,7 @@ pub(super) fn of(
     owner: &Principal,
     after: Option<&SessionCursor>,
     limit: usize,
-) -> Result<Vec<Session>, Problem> {
+) -> Result<Vec<Session>, SqlProblem> {
     let (owner, limit) = (owner.to_string(), to_limit(limit));
     match after {
         None => all(
@@ -124,7 +125,7 @@ pub(super) fn of(
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Session, Problem> {
+fn read(row: &Row<'_>) -> Result<Session, SqlProblem> {
     Ok(Session {
         id: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
         owner: rows::parsed(row, 1, Principal::parse)?,

@@ -1,14 +1,14 @@
-//! Work for people.
+//! Human tasks.
 
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, task: &Task) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, task: &Task) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -24,7 +24,7 @@ pub(super) fn create(connection: &Connection, task: &Task) -> Result<(), Problem
     )
 }
 
-pub(super) fn move_on(connection: &Connection, from: &Task, to: &Task) -> Result<(), Problem> {
+pub(super) fn move_on(connection: &Connection, from: &Task, to: &Task) -> Result<(), SqlProblem> {
     let moved = execute(
         connection,
         "UPDATE tasks SET open = ?3, content = ?4 WHERE id = ?1 AND content = ?2",
@@ -37,11 +37,11 @@ pub(super) fn move_on(connection: &Connection, from: &Task, to: &Task) -> Result
     Err(there.map_or(Conflict::Missing, |()| Conflict::TaskMoved).into())
 }
 
-pub(super) fn one(connection: &Connection, id: &TaskId) -> Result<Option<Task>, Problem> {
+pub(super) fn one(connection: &Connection, id: &TaskId) -> Result<Option<Task>, SqlProblem> {
     first(connection, "SELECT content FROM tasks WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
 }
 
-pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<Task>, Problem> {
+pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<Task>, SqlProblem> {
     let sql = "SELECT content FROM tasks WHERE open = 1 ORDER BY created_at, id LIMIT ?1";
     all(connection, sql, [to_limit(limit)], |row| rows::json(row, 0))
 }

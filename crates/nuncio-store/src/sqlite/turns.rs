@@ -8,7 +8,7 @@ use nuncio_core::turn::{Stop, StreamMode, Turn, TurnState};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, first, to_integer, to_json};
 use super::sessions;
 
@@ -19,7 +19,7 @@ pub(super) fn begin(
     (mode, protocol): (StreamMode, Protocol),
     at: Timestamp,
     settings: Option<&SessionSettings>,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let last = first(
         connection,
         "SELECT number, ended_at IS NOT NULL FROM turns WHERE session = ?1 ORDER BY number DESC LIMIT 1",
@@ -35,7 +35,7 @@ pub(super) fn begin(
         "INSERT INTO turns (session, number, mode, protocol, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![session.as_str(), to_integer(number)?, mode.as_str(), protocol.as_str(), at.as_millis()],
     )
-    .map_err(Problem::of_no_session)?;
+    .map_err(SqlProblem::of_no_session)?;
     settings.map_or(Ok(()), |settings| sessions::set_settings(connection, session, settings))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn end(
     at: Timestamp,
     stop: &Stop,
     events: &[u8],
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let ended = execute(
         connection,
         "UPDATE turns SET ended_at = ?3, stop = ?4, events = ?5
@@ -59,7 +59,7 @@ pub(super) fn end(
     Ok(())
 }
 
-pub(super) fn one(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Turn>, Problem> {
+pub(super) fn one(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Turn>, SqlProblem> {
     // A client may ask for any number; one too large to be kept is not there.
     let Ok(number) = i64::try_from(number) else { return Ok(None) };
     first(
@@ -70,7 +70,7 @@ pub(super) fn one(connection: &Connection, session: &SessionId, number: u64) -> 
     )
 }
 
-pub(super) fn events(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, Problem> {
+pub(super) fn events(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, SqlProblem> {
     let Ok(number) = i64::try_from(number) else { return Ok(None) };
     let events = first(
         connection,
@@ -81,7 +81,7 @@ pub(super) fn events(connection: &Connection, session: &SessionId, number: u64) 
     Ok(events.flatten())
 }
 
-pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, Problem> {
+pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, SqlProblem> {
     all(
         connection,
         "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns WHERE ended_at IS NULL
@@ -91,7 +91,7 @@ pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, Problem> {
     )
 }
 
-fn read(row: &Row<'_>) -> Result<Turn, Problem> {
+fn read(row: &Row<'_>) -> Result<Turn, SqlProblem> {
     Ok(Turn {
         session: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
         number: rows::number(row, 1)?,

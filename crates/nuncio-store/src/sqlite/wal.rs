@@ -1,5 +1,5 @@
-//! Damage in the write-ahead file. SQLite takes the first frame whose checksum does not hold for the end of the file
-//! and drops every commit behind it without a word, so the frames are looked at before SQLite opens the database.
+//! Damage check of the write-ahead file. SQLite treats the first frame with a wrong checksum as the end and silently
+//! drops every commit after it, so the frames are checked before SQLite opens the database.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#walformat>
 
@@ -15,12 +15,11 @@ const FRAME_HEADER_BYTES: usize = 24;
 /// The magic number; its lowest bit says in which byte order checksums are computed.
 const MAGIC: u32 = 0x377f_0682;
 
-/// How many commits behind a damaged frame prove that it is damaged. When the power fails, the frames of the commit
-/// that was being written may be missing in the middle; a commit behind that one was only begun once they were synced.
+/// Number of commits after a bad frame that prove damage. A power failure may leave gaps in the last commit only,
+/// because a further commit begins after a sync.
 const PROOF: u32 = 2;
 
-/// What is wrong with the write-ahead file of a database; none if it is whole, or ends in a commit that was never
-/// finished.
+/// Damage of a write-ahead file; `None` if it is intact or ends in an unfinished commit.
 pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
     let path = beside(database);
     let file = match File::open(&path) {
@@ -62,12 +61,10 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
     }))
 }
 
-/// The error for a write-ahead file that cannot be read at all.
 pub(super) fn unreadable(database: &Path, error: &io::Error) -> StoreError {
     StoreError::Unavailable(format!("{} cannot be read: {error}", beside(database).display()))
 }
 
-/// The write-ahead file of a database.
 fn beside(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
@@ -83,7 +80,6 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// What the header says.
 struct Format {
     big_endian: bool,
     page_bytes: usize,
@@ -122,7 +118,6 @@ impl Checksum {
     }
 }
 
-/// The big-endian word at that place.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! Agents that are called, what they are still to be called with, and how that went.
+//! Webhooks, waiting deliveries and the delivery log.
 
 use nuncio_core::happening::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::AgentId;
@@ -6,10 +6,10 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, clamped, execute, first, to_json, to_limit};
 
-pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), Problem> {
+pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO webhooks (recipient, state, failing_since, probe_at, secret) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -26,21 +26,20 @@ pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), Prob
     Ok(())
 }
 
-/// What waits goes with it.
-pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), Problem> {
+/// Waiting deliveries are deleted with the webhook.
+pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), SqlProblem> {
     execute(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])?;
     Ok(())
 }
 
-/// An agent was told something: if it is called, it is to be called with that. When the mail is forgotten,
-/// the delivery is.
+/// Creates a delivery for a notification if the agent has a webhook. It is deleted with the notification.
 pub(super) fn deliver(
     connection: &Connection,
     recipient: &str,
     seq: i64,
     at: Timestamp,
     happening: &Notification,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due)
@@ -51,7 +50,7 @@ pub(super) fn deliver(
     Ok(())
 }
 
-/// What is told about one conversation goes in one lane, everything else in another.
+/// Lane of a notification: its conversation, or one lane for everything else.
 fn lane(happening: &Notification) -> &str {
     match happening {
         Notification::Message { conversation, .. }
@@ -69,7 +68,7 @@ fn lane(happening: &Notification) -> &str {
     }
 }
 
-pub(super) fn end(connection: &Connection, agent: &AgentId, seq: u64, logged: &DeliveryLog) -> Result<(), Problem> {
+pub(super) fn end(connection: &Connection, agent: &AgentId, seq: u64, logged: &DeliveryLog) -> Result<(), SqlProblem> {
     let (recipient, seq) = (recipient(agent), clamped(seq));
     let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
     if execute(connection, sql, params![recipient, seq])? > 0 {
@@ -88,20 +87,20 @@ pub(super) fn delay(
     seq: u64,
     attempts: u32,
     due: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<(), SqlProblem> {
     let sql = "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE recipient = ?1 AND seq = ?2";
     execute(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])?;
     Ok(())
 }
 
-/// What is due by then as it is, stays so.
-pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), Problem> {
+/// Deliveries due earlier stay as they are.
+pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlProblem> {
     let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
     execute(connection, sql, params![recipient(agent), due.as_millis()])?;
     Ok(())
 }
 
-pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
     execute(
         connection,
         "DELETE FROM delivery_log WHERE (recipient, seq) IN
@@ -113,15 +112,15 @@ pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usiz
 
 const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
 
-pub(super) fn one(connection: &Connection, agent: &AgentId) -> Result<Option<Webhook>, Problem> {
+pub(super) fn one(connection: &Connection, agent: &AgentId) -> Result<Option<Webhook>, SqlProblem> {
     first(connection, &format!("{WEBHOOK} WHERE recipient = ?1"), [recipient(agent)], read)
 }
 
-pub(super) fn every(connection: &Connection) -> Result<Vec<Webhook>, Problem> {
+pub(super) fn every(connection: &Connection) -> Result<Vec<Webhook>, SqlProblem> {
     all(connection, &format!("{WEBHOOK} ORDER BY recipient"), [], read)
 }
 
-fn read(row: &Row<'_>) -> Result<Webhook, Problem> {
+fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
     Ok(Webhook {
         agent: rows::parsed(row, 0, agent)?,
         state: rows::parsed(row, 1, state)?,
@@ -139,7 +138,7 @@ pub(super) fn due(
     by: Timestamp,
     except: &[AgentId],
     limit: usize,
-) -> Result<Vec<Delivery>, Problem> {
+) -> Result<Vec<Delivery>, SqlProblem> {
     let sql = format!(
         "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
          WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
@@ -150,12 +149,12 @@ pub(super) fn due(
     all(connection, &sql, params![by.as_millis(), except, to_limit(limit)], read_delivery)
 }
 
-pub(super) fn first_of(connection: &Connection, agent: &AgentId) -> Result<Option<Delivery>, Problem> {
+pub(super) fn first_of(connection: &Connection, agent: &AgentId) -> Result<Option<Delivery>, SqlProblem> {
     let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
     first(connection, &sql, [recipient(agent)], read_delivery)
 }
 
-fn read_delivery(row: &Row<'_>) -> Result<Delivery, Problem> {
+fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
     Ok(Delivery {
         agent: rows::parsed(row, 0, agent)?,
         mailed: QueuedNotification {
@@ -173,17 +172,16 @@ pub(super) fn log(
     agent: &AgentId,
     before: u64,
     limit: usize,
-) -> Result<Vec<DeliveryLog>, Problem> {
+) -> Result<Vec<DeliveryLog>, SqlProblem> {
     let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
     all(connection, sql, params![recipient(agent), clamped(before), to_limit(limit)], |row| rows::json(row, 0))
 }
 
-pub(super) fn is_any_logged_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+pub(super) fn is_any_logged_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
     let sql = "SELECT 1 FROM delivery_log WHERE at < ?1 LIMIT 1";
     Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
 }
 
-/// An agent as its mail names it.
 fn recipient(agent: &AgentId) -> String {
     Recipient::Agent(agent.clone()).to_string()
 }

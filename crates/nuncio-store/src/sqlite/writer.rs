@@ -1,8 +1,7 @@
-//! The one thread that writes.
+//! The writer thread.
 //!
-//! Syncing the disk costs a hundred times what a row costs, so whatever has queued up while one
-//! transaction was being synced goes into the next one together. A condition that does not hold
-//! undoes the changes of its caller and nobody else's: the group is made again, behind savepoints.
+//! A disk sync costs a hundred times as much as a row, so commits queued during one transaction share the next. A
+//! failed condition undoes only the changes of its caller: the group is repeated with savepoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,43 +13,42 @@ use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::audit::{self, Tip};
+use super::audit::{self, AuditTip};
 use super::changes;
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::execute;
 
-/// How many callers' changes share a transaction at most.
+/// Maximum number of commits per transaction.
 const GROUP: usize = 256;
 
-/// How many may queue before callers have to wait in line.
+/// Queue length after which callers wait.
 const QUEUE: usize = 4 * GROUP;
 
-/// How often the log is tried to be emptied; each time waits for readers to finish.
+/// Attempts to truncate the log; each waits for readers.
 const TRUNCATIONS: usize = 5;
 
 type Outcome = Result<(), StoreError>;
 
-/// What one caller wants done, all or none.
-struct Unit {
+/// Changes of one commit.
+struct CommitUnit {
     changes: Vec<Change>,
-    /// Whether the file is to be written anew after that.
+    /// Whether the file is compacted afterwards.
     compacts: bool,
     answer: oneshot::Sender<Outcome>,
 }
 
-/// The thread, from outside.
+/// Handle of the writer thread.
 pub(super) struct Writer {
-    /// Empty once the store is being closed.
-    queue: Option<mpsc::Sender<Unit>>,
+    /// `None` while the store closes.
+    queue: Option<mpsc::Sender<CommitUnit>>,
     thread: Option<JoinHandle<()>>,
-    /// The number of the last audit link on disk.
+    /// Number of the last stored audit record.
     audit_growth: watch::Receiver<u64>,
     /// Whether the last transaction failed.
     is_failing: Arc<AtomicBool>,
 }
 
 impl Writer {
-    /// Gives the connection to a thread of its own.
     pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let (queue, units) = mpsc::channel(QUEUE);
         let is_failing = Arc::new(AtomicBool::new(false));
@@ -65,13 +63,13 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth, is_failing })
     }
 
-    /// Makes the changes, all or none; on disk when it returns. Once queued they are made even if
-    /// the caller no longer waits.
+    /// Commits the changes; they are on disk when this returns. Queued changes are made even if the caller no longer
+    /// waits.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> Outcome {
         self.queue(changes, false).await
     }
 
-    /// Writes the file anew, so that nothing that was deleted is left in it or in its log.
+    /// Rewrites the file, so that no deleted data is left in it or its log.
     pub(super) async fn compact(&self) -> Outcome {
         self.queue(Vec::new(), true).await
     }
@@ -80,7 +78,7 @@ impl Writer {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
-        queue.send(Unit { changes, compacts, answer }).await.map_err(|_| stopped())?;
+        queue.send(CommitUnit { changes, compacts, answer }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 
@@ -88,7 +86,7 @@ impl Writer {
         self.audit_growth.clone()
     }
 
-    /// Fails while transactions fail: a write is tried if the last one failed.
+    /// Fails while transactions fail; tries a write if the last one failed.
     pub(super) async fn check(&self) -> Outcome {
         match self.is_failing.load(Ordering::Relaxed) {
             true => self.commit(Vec::new()).await,
@@ -96,7 +94,6 @@ impl Writer {
         }
     }
 
-    /// How many wait for the thread.
     pub(super) fn queued(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
     }
@@ -113,7 +110,7 @@ impl Drop for Writer {
 
 fn run(
     connection: &Connection,
-    mut queue: mpsc::Receiver<Unit>,
+    mut queue: mpsc::Receiver<CommitUnit>,
     meter: &dyn Meter,
     grown: &watch::Sender<u64>,
     is_failing: &AtomicBool,
@@ -131,7 +128,7 @@ fn run(
         let failed = |outcome: &Outcome| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
         is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // Whoever no longer waits is not told.
+            // Send errors are ignored: the caller no longer waits.
             let _ = answer.send(outcome);
         }
         for unit in compacts {
@@ -140,8 +137,8 @@ fn run(
     }
 }
 
-/// `VACUUM` copies what is there into the log, and the log over the file, which becomes as long as it needs to be.
-fn compact(connection: &Connection) -> Result<(), Problem> {
+/// `VACUUM` copies the data to the log, and the log to the file, which shrinks.
+fn compact(connection: &Connection) -> Result<(), SqlProblem> {
     // The copy may be larger than the memory.
     connection.pragma_update(None, "temp_store", "file")?;
     let written = connection.execute_batch("VACUUM");
@@ -153,10 +150,10 @@ fn compact(connection: &Connection) -> Result<(), Problem> {
             return Ok(());
         }
     }
-    Err(Problem::Unwritable("its log is being read all the time and could not be emptied; try again".to_owned()))
+    Err(SqlProblem::Unwritable("its log is being read all the time and could not be emptied; try again".to_owned()))
 }
 
-/// One transaction for all of them; an outcome for each.
+/// Commits a group in one transaction, with a result per commit.
 fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<Outcome> {
     try_group(connection, group).unwrap_or_else(|problem| {
         rollback(connection);
@@ -164,12 +161,12 @@ fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<Outcome> 
     })
 }
 
-/// Fails if the transaction as a whole does: then nothing of it was made.
-fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outcome>, Problem> {
-    let tip = Tip::default();
+/// Fails if the whole transaction fails; nothing is stored then.
+fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outcome>, SqlProblem> {
+    let tip = AuditTip::default();
     execute(connection, "BEGIN IMMEDIATE", [])?;
     let outcomes = match group {
-        // Alone, the transaction is savepoint enough.
+        // A single commit needs no savepoint.
         [unit] => {
             apply(connection, &tip, unit)?;
             vec![Ok(())]
@@ -187,8 +184,8 @@ fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outco
     Ok(outcomes)
 }
 
-/// Makes one unit's changes behind a savepoint. Fails only if that cost the whole transaction.
-fn apply_apart(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<Outcome, Problem> {
+/// Applies one commit in a savepoint. Fails only if the whole transaction was lost.
+fn apply_apart(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<Outcome, SqlProblem> {
     execute(connection, "SAVEPOINT unit", [])?;
     let outcome = apply(connection, tip, unit);
     if let Err(problem) = outcome {
@@ -205,15 +202,15 @@ fn apply_apart(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<Ou
     Ok(Ok(()))
 }
 
-fn apply(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<(), Problem> {
+fn apply(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<(), SqlProblem> {
     if unit.is_empty() {
         return write_nothing(connection);
     }
     unit.iter().try_for_each(|change| changes::apply(connection, tip, change))
 }
 
-/// Writes a page without changing anything, to see whether the disk takes it.
-fn write_nothing(connection: &Connection) -> Result<(), Problem> {
+/// Rewrites a page unchanged, to test the disk.
+fn write_nothing(connection: &Connection) -> Result<(), SqlProblem> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(connection.pragma_update(None, "user_version", version)?)
 }

@@ -1,7 +1,6 @@
-//! A process that is killed in the middle of its commits: whatever it was told is done, is there.
+//! A process killed during commits: acknowledged commits are stored.
 //!
-//! The kill is real, the power cut is not: that a commit waits for the disk is checked where the
-//! connection is opened.
+//! The kill is real, the power failure is not: the sync mode is tested with the connection.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -9,18 +8,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use nuncio_engine::ports::store::{Change, Conversations, Mailboxes, Records, Relayed, Store};
+use nuncio_engine::ports::store::{AuditStore, Change, MailboxStore, RelayStore, SessionStore, Store};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::{audit, consent_sample, relay_sample, sample};
 
-/// Where the helper keeps its store, and the number of the round.
+/// Environment variables of the helper process: its store and the round.
 const FILE: &str = "NUNCIO_STORE_CRASH_FILE";
 const ROUND: &str = "NUNCIO_STORE_CRASH_ROUND";
 
 const COMMITTERS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_commits_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nuncio.db");
     let mut acknowledged = BTreeSet::new();
@@ -42,13 +41,12 @@ async fn what_was_acknowledged_survives_a_kill() {
     println!("{} acknowledged and there, {} there in all, 4 kills", acknowledged.len(), there.len());
 }
 
-/// The name of the conversation of a committer, and the agent that is in it.
+/// Names of a committer's conversation and its agent.
 fn conversation(round: &str, committer: usize) -> (String, String) {
     (format!("cnv_r{round}-c{committer}"), format!("agt-r{round}-c{committer}"))
 }
 
-/// The names of all messages: in every conversation they are numbered without gaps, and for each the agent
-/// was told.
+/// Names of all messages; checks that numbers have no gaps and the agent was notified.
 async fn relayed(store: &SqliteStore) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let ada = consent_sample::recipient("ada");
@@ -65,10 +63,10 @@ async fn relayed(store: &SqliteStore) -> BTreeSet<String> {
     names
 }
 
-/// Runs the helper, kills it after that many acknowledgements, and returns all it gave.
+/// Kills the helper after `count` acknowledgements and returns them.
 fn killed_after(count: usize, file: &Path, round: usize) -> Vec<String> {
     let mut helper = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::the_process_that_is_killed", "--nocapture"])
+        .args(["--exact", "crash::helper_process_commits_until_killed", "--nocapture"])
         .env(FILE, file)
         .env(ROUND, round.to_string())
         .stdout(Stdio::piped())
@@ -90,7 +88,7 @@ fn killed_after(count: usize, file: &Path, round: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_process_that_is_killed() {
+async fn helper_process_commits_until_killed() {
     let (Ok(file), Ok(round)) = (std::env::var(FILE), std::env::var(ROUND)) else { return };
     let store = Arc::new(SqliteStore::open(Path::new(&file)).unwrap());
     let committers: Vec<_> = (0..COMMITTERS)

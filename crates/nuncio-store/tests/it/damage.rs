@@ -1,9 +1,9 @@
-//! Damage is found before it is served, and a torn end of the write-ahead file is no damage.
+//! Damage is detected before data is served; a torn end of the write-ahead file is no damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nuncio_engine::ports::store::{Change, Conversations as _, Store as _, StoreError};
+use nuncio_engine::ports::store::{Change, SessionStore as _, Store as _, StoreError};
 use nuncio_store::contract::sample;
 use nuncio_store::{SqliteStore, full_check, quick_check};
 use rusqlite::Connection;
@@ -17,7 +17,7 @@ fn wal(file: &Path) -> PathBuf {
     file.with_file_name("nuncio.db-wal")
 }
 
-/// A store with sessions, each committed alone, as a killed process leaves it: with a write-ahead file.
+/// A store as a killed process leaves it, with a write-ahead file.
 async fn killed(sessions: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&file(&folder)).unwrap();

@@ -1,9 +1,9 @@
-//! The file: whose it is, which versions read it, and what happens when it is not what it should be.
+//! Permissions, versions and damage of the store file.
 
 use std::path::{Path, PathBuf};
 
 use nuncio_core::audit::{ChainBreak, ChainHead, ChainVerifier};
-use nuncio_engine::ports::store::{Change, Conversations, Records, Store, StoreError};
+use nuncio_engine::ports::store::{AuditStore, Change, SessionStore, Store, StoreError};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::sample;
 use rusqlite::Connection;
@@ -32,7 +32,7 @@ fn refused(file: &Path) -> StoreError {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_alone() {
+fn newer_schema_is_refused_and_unchanged() {
     let (_folder, file) = place();
     drop(SqliteStore::open(&file).unwrap());
     let version = || {
@@ -54,7 +54,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_refused_and_left_alone() {
+fn file_of_another_kind_is_refused_and_unchanged() {
     let (_folder, file) = place();
     let letter = "Dear Ada, ".repeat(1000);
     std::fs::write(&file, &letter).unwrap();
@@ -63,7 +63,7 @@ fn a_file_of_another_kind_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn unwritable_path_is_named_in_the_error() {
     let (folder, _) = place();
     let file = folder.path().join("no/such/folder/nuncio.db");
     match refused(&file) {
@@ -74,7 +74,7 @@ fn a_place_that_cannot_be_written_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn a_new_file_is_its_users_alone() {
+fn new_file_is_accessible_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, file) = place();
     let _store = SqliteStore::open(&file).unwrap();
@@ -82,7 +82,7 @@ fn a_new_file_is_its_users_alone() {
 }
 
 #[test]
-fn a_closed_store_is_one_file() {
+fn closed_store_leaves_a_single_file() {
     let (folder, file) = place();
     drop(SqliteStore::open(&file).unwrap());
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -90,7 +90,7 @@ fn a_closed_store_is_one_file() {
 }
 
 #[tokio::test]
-async fn unreadable_content_names_its_column_and_shows_nothing_of_it() {
+async fn unreadable_value_error_names_column_without_content() {
     let (_folder, file) = place();
     let store = SqliteStore::open(&file).unwrap();
     store.commit(vec![sample::create("s"), sample::append("s", 0, 0, "hello")]).await.unwrap();
@@ -115,7 +115,7 @@ async fn unreadable_content_names_its_column_and_shows_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn an_altered_record_breaks_the_chain() {
+async fn altered_audit_record_breaks_the_chain() {
     let (_folder, file) = place();
     let store = SqliteStore::open(&file).unwrap();
     for call in ["c1", "c2", "c3"] {
@@ -128,9 +128,8 @@ async fn an_altered_record_breaks_the_chain() {
     assert_eq!(broken, Err(ChainBreak::Altered { seq: 2 }));
 }
 
-/// A command run beside the server opens the same file: both write, and the chain stays one.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_stores_on_one_file_share_one_chain() {
+async fn two_stores_on_one_file_share_one_audit_chain() {
     let (_folder, file) = place();
     let (one, other) = (SqliteStore::open(&file).unwrap(), SqliteStore::open(&file).unwrap());
     for n in 0..20 {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use super::*;
 
-/// How long everything may take unless it matters.
 const TIMEOUT: u64 = 600_000;
 
 fn at(millis: u64) -> Timestamp {
@@ -24,8 +23,7 @@ fn skill(name: &str) -> SkillId {
     SkillId::parse(&format!("depot/{name}")).unwrap()
 }
 
-/// One that asks for the skill, accepted so many milliseconds after the beginning.
-fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: Room) -> Arc<Live> {
+fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: Concurrency) -> Arc<LiveExecution> {
     let order = AcceptedInvocation {
         skill: skill(of),
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
@@ -45,7 +43,7 @@ fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: R
         keep_ms: 0,
     };
     let execution = Execution::accepted(ExecutionId::parse(id).unwrap(), order);
-    Arc::new(Live {
+    Arc::new(LiveExecution {
         id: execution.id.clone(),
         order: Arc::clone(&execution.order),
         execution: Mutex::new(execution),
@@ -56,27 +54,25 @@ fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: R
     })
 }
 
-fn normal(id: &str, of: &str, by: &str, accepted: u64) -> Arc<Live> {
-    live(id, of, by, Priority::Normal, accepted, Room::Usual)
+fn normal(id: &str, of: &str, by: &str, accepted: u64) -> Arc<LiveExecution> {
+    live(id, of, by, Priority::Normal, accepted, Concurrency::Usual)
 }
 
-/// A queue whose skills have so many places.
-fn queue(places: usize) -> Queue {
-    Queue::new(ExecutionLimits { running_per_skill: places, ..ExecutionLimits::default() })
+fn queue(places: usize) -> ExecutionQueue {
+    ExecutionQueue::new(ExecutionLimits { running_per_skill: places, ..ExecutionLimits::default() })
 }
 
-/// Reserves and enters; the ids of those that are to run now.
-fn enter(queue: &Queue, live: &Arc<Live>) -> Vec<String> {
+/// Reserves and enters; returns the ids that run now.
+fn enter(queue: &ExecutionQueue, live: &Arc<LiveExecution>) -> Vec<String> {
     queue.reserve(live.caller(), live.skill()).unwrap();
     ids(&queue.enter(live))
 }
 
-fn ids(lives: &[Arc<Live>]) -> Vec<String> {
+fn ids(lives: &[Arc<LiveExecution>]) -> Vec<String> {
     lives.iter().map(|live| live.id.to_string()).collect()
 }
 
-/// It was reserved, announced and not accepted.
-fn give_up(queue: &Queue, by: &str, of: &str) {
+fn give_up(queue: &ExecutionQueue, by: &str, of: &str) {
     let refused = normal("exe_refused", of, by, 0);
     queue.announce(&refused);
     assert!(queue.find(&refused.id).is_some() && !queue.withdraw(&refused), "it does not wait yet");
@@ -84,8 +80,7 @@ fn give_up(queue: &Queue, by: &str, of: &str) {
     assert!(queue.find(&refused.id).is_none());
 }
 
-/// Nothing is left: no count, no lane, no caller, no deadline.
-fn assert_empty(queue: &Queue) {
+fn assert_empty(queue: &ExecutionQueue) {
     let inner = lock(&queue.inner);
     assert_eq!(inner.open, 0);
     assert!(inner.live.is_empty() && inner.lanes.is_empty(), "{inner:?}");
@@ -93,7 +88,7 @@ fn assert_empty(queue: &Queue) {
 }
 
 #[test]
-fn a_lane_has_so_many_places_and_the_first_to_come_goes_first() {
+fn full_lane_queues_executions_first_in_first_out() {
     let queue = queue(2);
     let lives: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
     assert_eq!(enter(&queue, &lives[0]), ["exe_0"]);
@@ -108,27 +103,27 @@ fn a_lane_has_so_many_places_and_the_first_to_come_goes_first() {
 }
 
 #[test]
-fn lanes_do_not_hold_each_other_up_and_an_author_may_say_how_wide_theirs_is() {
+fn skills_queue_independently_with_their_own_concurrency() {
     let queue = queue(1);
     let slow = normal("exe_0", "slow", "ada", 0);
     assert_eq!(enter(&queue, &slow), ["exe_0"]);
     assert_eq!(enter(&queue, &normal("exe_1", "slow", "ada", 0)), [] as [&str; 0]);
     assert_eq!(enter(&queue, &normal("exe_2", "quick", "ada", 0)), ["exe_2"]);
     for id in ["exe_3", "exe_4", "exe_5"] {
-        let wide = live(id, "wide", "ada", Priority::Normal, 0, Room::Places(3));
+        let wide = live(id, "wide", "ada", Priority::Normal, 0, Concurrency::Places(3));
         assert_eq!(enter(&queue, &wide), [id]);
     }
-    let fourth = live("exe_6", "wide", "ada", Priority::Normal, 0, Room::Places(3));
+    let fourth = live("exe_6", "wide", "ada", Priority::Normal, 0, Concurrency::Places(3));
     assert_eq!(enter(&queue, &fourth), [] as [&str; 0]);
 }
 
 #[test]
-fn what_is_urgent_overtakes_what_waits() {
+fn high_priority_runs_before_waiting_lower_priorities() {
     let queue = queue(1);
     let first = normal("exe_0", "a", "ada", 0);
     enter(&queue, &first);
     let [low, middle, high] = [(1, Priority::Low), (2, Priority::Normal), (3, Priority::High)]
-        .map(|(n, priority)| live(&format!("exe_{n}"), "a", "ada", priority, n, Room::Usual));
+        .map(|(n, priority)| live(&format!("exe_{n}"), "a", "ada", priority, n, Concurrency::Usual));
     for waiting in [&low, &middle, &high] {
         assert_eq!(enter(&queue, waiting), [] as [&str; 0]);
     }
@@ -137,19 +132,19 @@ fn what_is_urgent_overtakes_what_waits() {
     assert_eq!(ids(&queue.leave(&middle)), ["exe_1"]);
 }
 
-/// Urgent ones keep coming, as fast as they are done; what is not urgent waits its handicap and no longer.
+/// New urgent executions arrive as fast as others end.
 #[test]
-fn what_waited_longer_than_its_handicap_goes_before_anything_new() {
+fn low_priority_runs_once_it_waited_longer_than_its_handicap() {
     for priority in [Priority::Low, Priority::Normal] {
         let queue = queue(1);
-        let patient = live("exe_patient", "a", "ada", priority, 1, Room::Usual);
-        let mut running = live("exe_0", "a", "eve", Priority::High, 0, Room::Usual);
+        let patient = live("exe_patient", "a", "ada", priority, 1, Concurrency::Usual);
+        let mut running = live("exe_0", "a", "eve", Priority::High, 0, Concurrency::Usual);
         enter(&queue, &running);
         enter(&queue, &patient);
         let mut second = 0;
         loop {
             second += 1;
-            let urgent = live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, Room::Usual);
+            let urgent = live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, Concurrency::Usual);
             enter(&queue, &urgent);
             let next = queue.leave(&running).remove(0);
             if next.id == patient.id {
@@ -163,9 +158,9 @@ fn what_waited_longer_than_its_handicap_goes_before_anything_new() {
 }
 
 #[test]
-fn a_caller_with_enough_running_is_passed_over_and_comes_back() {
+fn caller_at_running_limit_is_skipped_until_one_ends() {
     let limits = ExecutionLimits { running_per_caller: 2, running_per_skill: 3, ..ExecutionLimits::default() };
-    let queue = Queue::new(limits);
+    let queue = ExecutionQueue::new(limits);
     let ada: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
     assert_eq!(enter(&queue, &ada[0]), ["exe_0"]);
     assert_eq!(enter(&queue, &ada[1]), ["exe_1"]);
@@ -177,12 +172,11 @@ fn a_caller_with_enough_running_is_passed_over_and_comes_back() {
     assert_eq!(ids(&queue.leave(&ada[0])), ["exe_9"]);
 }
 
-/// A caller's last place goes to what they asked for first, in whatever lane.
 #[test]
-fn no_lane_of_a_caller_starves_another_of_theirs() {
+fn callers_last_slot_goes_to_its_longest_waiting_execution() {
     for lanes in [["a", "b"], ["b", "a"]] {
         let limits = ExecutionLimits { running_per_caller: 1, ..ExecutionLimits::default() };
-        let queue = Queue::new(limits);
+        let queue = ExecutionQueue::new(limits);
         let mut running = normal("exe_00", lanes[0], "ada", 0);
         enter(&queue, &running);
         let patient = normal("exe_patient", lanes[1], "ada", 1);
@@ -194,17 +188,17 @@ fn no_lane_of_a_caller_starves_another_of_theirs() {
 }
 
 #[test]
-fn more_than_the_limits_allow_is_refused_and_room_comes_back() {
+fn reservation_beyond_limits_is_refused_until_capacity_is_released() {
     let limits = ExecutionLimits { open: 4, open_per_skill: 3, open_per_caller: 2, ..ExecutionLimits::default() };
-    let queue = Queue::new(limits);
+    let queue = ExecutionQueue::new(limits);
     let reserve = |by: &str, of: &str| queue.reserve(&caller(by), &skill(of));
     assert_eq!((reserve("ada", "a"), reserve("ada", "b")), (Ok(()), Ok(())));
-    assert_eq!(reserve("ada", "c"), Err(Full::Caller));
+    assert_eq!(reserve("ada", "c"), Err(QueueLimitReached::Caller));
     assert_eq!((reserve("eve", "a"), reserve("bob", "a")), (Ok(()), Ok(())));
     assert_eq!(queue.open(), 4);
-    assert_eq!(reserve("eve", "b"), Err(Full::Server));
+    assert_eq!(reserve("eve", "b"), Err(QueueLimitReached::Server));
     give_up(&queue, "ada", "b");
-    assert_eq!(reserve("eve", "a"), Err(Full::Skill));
+    assert_eq!(reserve("eve", "a"), Err(QueueLimitReached::Skill));
     assert_eq!(reserve("eve", "b"), Ok(()));
     assert_eq!(queue.open(), 4);
     for (by, of) in [("ada", "a"), ("eve", "a"), ("bob", "a"), ("eve", "b")] {
@@ -214,14 +208,14 @@ fn more_than_the_limits_allow_is_refused_and_room_comes_back() {
 }
 
 #[test]
-fn what_waits_and_what_runs_counts_as_open_until_it_is_gone() {
+fn waiting_and_running_executions_count_as_open() {
     let limits = ExecutionLimits { open_per_caller: 2, running_per_skill: 1, ..ExecutionLimits::default() };
-    let queue = Queue::new(limits);
+    let queue = ExecutionQueue::new(limits);
     let (running, waiting) = (normal("exe_0", "a", "ada", 0), normal("exe_1", "a", "ada", 1));
     enter(&queue, &running);
     enter(&queue, &waiting);
     let full = || queue.reserve(&caller("ada"), &skill("a"));
-    assert_eq!(full(), Err(Full::Caller));
+    assert_eq!(full(), Err(QueueLimitReached::Caller));
     assert!(queue.withdraw(&waiting));
     queue.forget(&waiting);
     assert_eq!(full(), Ok(()));
@@ -230,19 +224,18 @@ fn what_waits_and_what_runs_counts_as_open_until_it_is_gone() {
     assert_empty(&queue);
 }
 
-/// What was accepted before a restart has its place whatever the limits say.
 #[test]
-fn what_was_accepted_before_is_taken_back_beyond_the_limits() {
-    let queue = Queue::new(ExecutionLimits { open: 1, open_per_caller: 1, ..ExecutionLimits::default() });
+fn executions_accepted_before_restart_may_exceed_limits() {
+    let queue = ExecutionQueue::new(ExecutionLimits { open: 1, open_per_caller: 1, ..ExecutionLimits::default() });
     for _ in 0..3 {
-        queue.take_back(&caller("ada"), &skill("a"));
+        queue.reserve_accepted(&caller("ada"), &skill("a"));
     }
     assert_eq!(queue.open(), 3);
-    assert_eq!(queue.reserve(&caller("eve"), &skill("b")), Err(Full::Server));
+    assert_eq!(queue.reserve(&caller("eve"), &skill("b")), Err(QueueLimitReached::Server));
 }
 
 #[test]
-fn only_what_waits_is_withdrawn_and_only_once() {
+fn only_waiting_execution_can_be_withdrawn_and_only_once() {
     let queue = queue(1);
     let (running, waiting) = (normal("exe_0", "a", "ada", 0), normal("exe_1", "a", "ada", 1));
     enter(&queue, &running);
@@ -261,7 +254,7 @@ fn only_what_waits_is_withdrawn_and_only_once() {
 }
 
 #[test]
-fn what_waits_is_taken_out_when_its_time_is_up() {
+fn waiting_execution_is_removed_at_its_deadline() {
     let queue = queue(1);
     let [running, soon, later] = [0, 5, 7].map(|n| normal(&format!("exe_{n}"), "a", "ada", n));
     for live in [&running, &soon, &later] {
@@ -283,20 +276,20 @@ fn what_waits_is_taken_out_when_its_time_is_up() {
     assert_empty(&queue);
 }
 
-/// People work in their own time: any number of theirs runs, and takes nobody's place.
 #[test]
-fn peoples_work_takes_no_places() {
+fn human_work_uses_no_concurrency_slots() {
     let limits = ExecutionLimits { running_per_skill: 1, running_per_caller: 1, ..ExecutionLimits::default() };
-    let queue = Queue::new(limits);
-    let people: Vec<_> =
-        (0..50).map(|n| live(&format!("exe_p{n:02}"), "people", "ada", Priority::Low, n, Room::Endless)).collect();
+    let queue = ExecutionQueue::new(limits);
+    let people: Vec<_> = (0..50)
+        .map(|n| live(&format!("exe_p{n:02}"), "people", "ada", Priority::Low, n, Concurrency::Endless))
+        .collect();
     for live in &people {
         assert_eq!(enter(&queue, live), ids(std::slice::from_ref(live)));
     }
     let machine = normal("exe_m", "machine", "ada", 9);
     assert_eq!(enter(&queue, &machine), ["exe_m"], "her place is still free");
     assert_eq!(enter(&queue, &normal("exe_n", "machine", "ada", 10)), [] as [&str; 0]);
-    let more = live("exe_more", "people", "ada", Priority::Low, 11, Room::Endless);
+    let more = live("exe_more", "people", "ada", Priority::Low, 11, Concurrency::Endless);
     assert_eq!(enter(&queue, &more), ["exe_more"], "also while she has enough running");
     for live in people.iter().chain([&more]) {
         assert!(queue.leave(live).is_empty(), "nor does the end of theirs free one");
@@ -305,7 +298,7 @@ fn peoples_work_takes_no_places() {
 }
 
 #[test]
-fn only_an_answer_that_is_written_down_and_asks_nobody_is_instant() {
+fn only_fixed_answer_without_scope_or_approval_is_instant() {
     let tool = |more: &str| {
         let agent = format!(
             "[agent]\nname = \"depot\"\nversion = \"1.0.0\"\ndescription = \"A depot.\"\n\
@@ -325,32 +318,32 @@ fn only_an_answer_that_is_written_down_and_asks_nobody_is_instant() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_of_the_end() {
+async fn waiter_is_woken_when_execution_ends() {
     let live = normal("exe_0", "a", "ada", 0);
     let waits = tokio::spawn({
         let live = Arc::clone(&live);
         async move { live.over().await }
     });
-    live.show(|execution| execution.begin(at(1)).unwrap());
+    live.update(|execution| execution.begin(at(1)).unwrap());
     tokio::task::yield_now().await;
     assert!(!waits.is_finished());
-    live.show(|execution| ends(execution, ExecutionState::Completed { output: true.into() }, at(2)));
+    live.update(|execution| ends(execution, ExecutionState::Completed { output: true.into() }, at(2)));
     waits.await.unwrap();
     live.over().await;
-    live.show(|execution| ends(execution, ExecutionState::Completed { output: false.into() }, at(3)));
+    live.update(|execution| ends(execution, ExecutionState::Completed { output: false.into() }, at(3)));
     assert_eq!(live.now().state, ExecutionState::Completed { output: true.into() }, "it ends once");
 }
 
 #[test]
-fn the_last_that_are_over_and_small_are_found_a_while_longer() {
+fn recent_small_results_stay_in_memory() {
     let queue = queue(4);
     let run = |id: &str, output: Value| {
         let live = normal(id, "a", "ada", 0);
         queue.reserve(live.caller(), live.skill()).unwrap();
         queue.announce(&live);
         assert!(queue.enter_at_once(&live));
-        live.show(|execution| execution.begin(at(1)).unwrap());
-        live.show(|execution| ends(execution, ExecutionState::Completed { output }, at(2)));
+        live.update(|execution| execution.begin(at(1)).unwrap());
+        live.update(|execution| ends(execution, ExecutionState::Completed { output }, at(2)));
         assert!(queue.leave(&live).is_empty());
         live.id.clone()
     };
@@ -372,7 +365,6 @@ fn the_last_that_are_over_and_small_are_found_a_while_longer() {
     assert_eq!(lock(&queue.inner).live.len(), ENDED);
 }
 
-/// What may happen to a queue.
 #[derive(Debug, Clone)]
 enum Step {
     Submit { of: usize, by: usize, priority: Priority, at_once: bool },
@@ -395,21 +387,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-const SKILLS: [(&str, Room); 3] = [("one", Room::Places(1)), ("usual", Room::Usual), ("people", Room::Endless)];
+const SKILLS: [(&str, Concurrency); 3] =
+    [("one", Concurrency::Places(1)), ("usual", Concurrency::Usual), ("people", Concurrency::Endless)];
 const CALLERS: [&str; 3] = ["ada", "bob", "eve"];
 const LIMITS: (usize, usize, usize) = (2, 3, 25);
 
-/// The queue as it should be, told in the simplest way.
+/// Reference model of the queue.
 #[derive(Default)]
 struct Model {
     now: u64,
     made: usize,
-    waiting: Vec<Arc<Live>>,
-    running: Vec<Arc<Live>>,
+    waiting: Vec<Arc<LiveExecution>>,
+    running: Vec<Arc<LiveExecution>>,
 }
 
 impl Model {
-    fn begin(&mut self, ready: &[Arc<Live>]) {
+    fn begin(&mut self, ready: &[Arc<LiveExecution>]) {
         for live in ready {
             let id = &live.id;
             let place = self.waiting.iter().position(|other| other.id == *id);
@@ -418,22 +411,22 @@ impl Model {
         }
     }
 
-    fn places(room: Room) -> usize {
+    fn places(room: Concurrency) -> usize {
         match room {
-            Room::Endless => usize::MAX,
-            Room::Places(places) => places,
-            Room::Usual => LIMITS.0,
+            Concurrency::Endless => usize::MAX,
+            Concurrency::Places(places) => places,
+            Concurrency::Usual => LIMITS.0,
         }
     }
 
-    fn has_place(&self, live: &Live) -> bool {
+    fn has_place(&self, live: &LiveExecution) -> bool {
         let in_lane = self.running.iter().filter(|other| other.skill() == live.skill()).count();
         let of_caller =
-            self.running.iter().filter(|other| other.room != Room::Endless && other.caller() == live.caller());
-        in_lane < Self::places(live.room) && (live.room == Room::Endless || of_caller.count() < LIMITS.1)
+            self.running.iter().filter(|other| other.room != Concurrency::Endless && other.caller() == live.caller());
+        in_lane < Self::places(live.room) && (live.room == Concurrency::Endless || of_caller.count() < LIMITS.1)
     }
 
-    fn check(&self, queue: &Queue) {
+    fn check(&self, queue: &ExecutionQueue) {
         assert_eq!(queue.open(), self.waiting.len() + self.running.len());
         let mut lanes: HashMap<SkillId, usize> = HashMap::new();
         let mut callers: HashMap<Principal, usize> = HashMap::new();
@@ -441,7 +434,7 @@ impl Model {
             let lane = lanes.entry(live.skill().clone()).or_default();
             *lane += 1;
             assert!(*lane <= Self::places(live.room), "more run than there are places");
-            if live.room != Room::Endless {
+            if live.room != Concurrency::Endless {
                 let caller = callers.entry(live.caller().clone()).or_default();
                 *caller += 1;
                 assert!(*caller <= LIMITS.1, "more run of one caller than may");
@@ -457,11 +450,9 @@ impl Model {
 }
 
 proptest! {
-    /// Whatever happens: never more run than there are places, nothing waits beside a free one,
-    /// nothing is lost, nothing begins twice, and in the end nothing is left.
     #[test]
-    fn nothing_is_lost_and_nothing_runs_twice(steps in steps()) {
-        let queue = Queue::new(ExecutionLimits {
+    fn random_operations_lose_no_execution_and_run_none_twice(steps in steps()) {
+        let queue = ExecutionQueue::new(ExecutionLimits {
             running_per_skill: LIMITS.0,
             running_per_caller: LIMITS.1,
             open: LIMITS.2,
@@ -474,7 +465,7 @@ proptest! {
                     let (of, room) = SKILLS[of];
                     let reserved = queue.reserve(&caller(CALLERS[by]), &skill(of));
                     let full = model.waiting.len() + model.running.len() == LIMITS.2;
-                    prop_assert_eq!(reserved, if full { Err(Full::Server) } else { Ok(()) });
+                    prop_assert_eq!(reserved, if full { Err(QueueLimitReached::Server) } else { Ok(()) });
                     if full {
                         continue;
                     }

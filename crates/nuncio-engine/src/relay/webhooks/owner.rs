@@ -1,4 +1,4 @@
-//! What an agent's owner does about its webhook: where it is, with which secret, and how it went.
+//! Webhook management by an agent's owner.
 
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
@@ -14,47 +14,42 @@ use crate::consent::ConsentError;
 use crate::ports::store::relay::{DeliveryLog, Webhook};
 use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
 
-/// How much of the log is read at once, at most.
+/// Maximum page size.
 const PAGE: usize = 100;
 
-/// A webhook as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookView {
-    /// Whether it can be reached.
     pub state: WebhookState,
-    /// Since when every call failed.
+    /// First failure since the last success.
     pub failing_since: Option<Timestamp>,
-    /// When it is asked whether it is back.
+    /// Time of the next probe.
     pub probe_at: Option<Timestamp>,
-    /// The oldest that waits, if anything does.
+    /// Oldest waiting delivery.
     pub waiting: Option<WaitingDelivery>,
 }
 
-/// Something an agent is to be called with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingDelivery {
-    /// The name under which it is called.
     pub delivery_id: String,
-    /// When it happened.
     pub created_at: Timestamp,
-    /// How often it was tried.
+    /// Delivery attempts so far.
     pub attempts: u32,
-    /// When it is tried next, if the webhook can be reached.
+    /// Time of the next attempt, if the webhook is reachable.
     pub due: Timestamp,
 }
 
-/// What has to be written when an agent is reached in another way.
+/// Changes for an agent whose connection mode changes.
 #[derive(Debug, Default)]
 pub(crate) struct Reconnection {
     pub(crate) changes: Vec<Change>,
-    /// The secret, where there is a new one.
+    /// New signing secret, if any.
     pub(crate) secret: Option<WebhookSecret>,
-    now: Way,
+    now: ReconnectionEffect,
 }
 
-/// How an agent is reached afterwards.
+/// Effect on the in-memory index after the commit.
 #[derive(Debug, Default)]
-enum Way {
+enum ReconnectionEffect {
     #[default]
     AsBefore,
     Called(Webhook),
@@ -62,11 +57,7 @@ enum Way {
 }
 
 impl Engine {
-    /// Makes the secret anew that an agent's calls are signed with; the one before is worth nothing from now
-    /// on. It is returned here and nowhere else.
-    ///
-    /// # Errors
-    /// There is no such agent, the caller does not own it, or it is not called.
+    /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
     pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
         let _turn = self.agent_locks().enter(id).await;
         let account = self.owned(by, id).await?;
@@ -79,17 +70,14 @@ impl Engine {
         let stored = self.store().webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
         let record =
-            AuditEventRecord { agent: Some(id.clone()), ..self.happened(AuditEvent::WebhookSecretRotated, by) };
+            AuditEventRecord { agent: Some(id.clone()), ..self.event_record(AuditEvent::WebhookSecretRotated, by) };
         let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), ConsentChange::Record(record).into()];
         self.store().commit(changes).await?;
-        self.called().put(&webhook);
+        self.webhook_index().put(&webhook);
         Ok(secret)
     }
 
-    /// How an agent's webhook is; none when it is not called.
-    ///
-    /// # Errors
-    /// There is no such agent, or the caller does not own it.
+    /// State of an agent's webhook; `None` if it has none.
     pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookView>, ConsentError> {
         self.owned(by, id).await?;
         let Some(webhook) = self.store().webhook(id).await? else { return Ok(None) };
@@ -103,10 +91,7 @@ impl Engine {
         Ok(Some(WebhookView { state, failing_since, probe_at, waiting }))
     }
 
-    /// What became of an agent's calls, the newest event first, those before a number.
-    ///
-    /// # Errors
-    /// There is no such agent, or the caller does not own it.
+    /// Delivery log of an agent before that number, newest first.
     pub async fn delivery_log(
         &self,
         by: &Caller,
@@ -118,7 +103,7 @@ impl Engine {
         Ok(self.store().delivery_log(id, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
     }
 
-    /// What has to be written for an agent that was not there before.
+    /// Changes for the connection of a new agent.
     pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> Reconnection {
         match wanted {
             AgentConnection::Websocket => Reconnection::default(),
@@ -126,8 +111,7 @@ impl Engine {
         }
     }
 
-    /// What has to be written when an owner says how an agent is reached. To name an address, the same or
-    /// another, is to say that it can be called there.
+    /// Changes for a new connection setting. Setting a URL, even the same, marks the webhook as reachable.
     pub(crate) async fn plan_connection(
         &self,
         account: &Account,
@@ -140,7 +124,7 @@ impl Engine {
             (AgentConnection::Websocket, Some(_)) => Reconnection {
                 changes: vec![RelayChange::RemoveWebhook(id.clone()).into()],
                 secret: None,
-                now: Way::NotCalled(id.clone()),
+                now: ReconnectionEffect::NotCalled(id.clone()),
             },
             (AgentConnection::Webhook { .. }, None) => self.begin_calling(id),
             (AgentConnection::Webhook { .. }, Some(stored)) => {
@@ -149,17 +133,17 @@ impl Engine {
                 if stored.state == WebhookState::Reachable {
                     changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.now() }.into());
                 }
-                Reconnection { changes, secret: None, now: Way::Called(webhook) }
+                Reconnection { changes, secret: None, now: ReconnectionEffect::Called(webhook) }
             }
         })
     }
 
-    /// The same is true in memory once it is on disk.
+    /// Updates the in-memory index after the commit.
     pub(crate) fn reconnected(&self, reconnection: Reconnection) -> Option<WebhookSecret> {
         match reconnection.now {
-            Way::AsBefore => {}
-            Way::Called(webhook) => self.called().put(&webhook),
-            Way::NotCalled(agent) => self.called().remove(&agent),
+            ReconnectionEffect::AsBefore => {}
+            ReconnectionEffect::Called(webhook) => self.webhook_index().put(&webhook),
+            ReconnectionEffect::NotCalled(agent) => self.webhook_index().remove(&agent),
         }
         reconnection.secret
     }
@@ -167,7 +151,7 @@ impl Engine {
     fn begin_calling(&self, id: &AgentId) -> Reconnection {
         let (webhook, secret) = self.fresh_webhook(id);
         let changes = vec![RelayChange::PutWebhook(webhook.clone()).into()];
-        Reconnection { changes, secret: Some(secret), now: Way::Called(webhook) }
+        Reconnection { changes, secret: Some(secret), now: ReconnectionEffect::Called(webhook) }
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
@@ -183,8 +167,7 @@ impl Engine {
         (webhook, secret)
     }
 
-    /// What has to be written when a webhook is otherwise than before: its owner is told when it can be
-    /// reached no more, or again, and then what waits is tried at once.
+    /// Changes for a new webhook state: notifies the owner, and makes waiting deliveries due once it is reachable.
     pub(super) fn move_webhook(&self, account: &Account, before: &Webhook, after: &Webhook) -> Vec<Change> {
         let mut changes = Vec::new();
         if before == after {
@@ -199,23 +182,22 @@ impl Engine {
         }
         if let AccountOwner::Person(owner) = &account.owner {
             let happening = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
-            changes.push(self.tell(&Recipient::Person(owner.clone()), happening));
+            changes.push(self.mail_change(&Recipient::Person(owner.clone()), happening));
         }
         changes
     }
 
-    /// The secret of a webhook; none when it was sealed by another server.
+    /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
         WebhookSecret::read(&self.vault().open(&place(&webhook.agent), &webhook.secret)?)
     }
 }
 
-/// The same webhook, as one that can be reached.
 pub(super) fn reachable(webhook: &Webhook) -> Webhook {
     Webhook { state: WebhookState::Reachable, failing_since: None, probe_at: None, ..webhook.clone() }
 }
 
-/// Where a secret belongs.
+/// Context to which the encryption of the secret is bound.
 fn place(agent: &AgentId) -> String {
     format!("webhook/{agent}")
 }

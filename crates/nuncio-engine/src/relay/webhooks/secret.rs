@@ -1,4 +1,4 @@
-//! What an agent's calls are signed with.
+//! Webhook signing secrets.
 
 use std::fmt;
 
@@ -7,34 +7,31 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::ports::Entropy;
 
-/// How a secret begins when it is written.
 const PREFIX: &str = "whsec_";
 
-/// A secret shared with an agent. It is shown once, and sealed from then on.
+/// A signing secret shared with an agent. Shown once, then stored encrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret([u8; 32]);
 
 impl WebhookSecret {
-    /// A new one.
     pub(super) fn random(entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 32];
         entropy.fill(&mut bytes);
         Self(bytes)
     }
 
-    /// Reads one as it is written.
+    /// Parses the text form.
     pub(super) fn read(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         bytes.try_into().ok().map(Self)
     }
 
-    /// The key itself.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// How it is written: `whsec_` and base64.
+    /// Text form: `whsec_` and base64.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(self.0))
@@ -52,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_read_as_it_is_written_and_never_shown() {
+    fn webhook_secret_round_trips_and_is_hidden_in_debug_output() {
         let secret = WebhookSecret([7; 32]);
         assert_eq!(secret.text(), "whsec_BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=");
         assert_eq!(WebhookSecret::read(&secret.text()), Some(secret.clone()));

@@ -1,4 +1,4 @@
-//! Groups whose transaction goes wrong: nobody is told of something that is not there.
+//! Failing group commits: no caller gets a wrong acknowledgement.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -46,7 +46,7 @@ fn ids(connection: &Connection) -> Vec<String> {
 }
 
 #[test]
-fn a_conflict_in_a_group_is_its_units_own() {
+fn conflict_fails_only_its_own_unit_of_a_group() {
     let (_folder, _, connection) = store();
     let outcomes = commit_group(&connection, &[create("a", 1), create("a", 1), create("b", 1)]);
     assert_eq!(outcomes, [Ok(()), Err(StoreError::Conflict(Conflict::Exists)), Ok(())]);
@@ -56,7 +56,7 @@ fn a_conflict_in_a_group_is_its_units_own() {
 }
 
 #[test]
-fn on_a_full_disk_only_what_is_there_was_told() {
+fn full_disk_acknowledges_only_stored_commits() {
     let (_folder, _, connection) = store();
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     let most = connection.pragma_update_and_check(None, "max_page_count", pages + 8, |row| row.get::<_, i64>(0));
@@ -78,7 +78,7 @@ fn on_a_full_disk_only_what_is_there_was_told() {
 }
 
 #[test]
-fn while_another_process_holds_the_lock_nothing_is_told_done() {
+fn commit_fails_while_another_process_holds_the_lock() {
     let (_folder, file, connection) = store();
     connection.busy_timeout(Duration::ZERO).unwrap();
     let other = connection::writing(&file).unwrap();
@@ -93,7 +93,7 @@ fn while_another_process_holds_the_lock_nothing_is_told_done() {
 }
 
 #[test]
-fn if_the_commit_fails_nobody_is_told_success() {
+fn failed_commit_fails_every_unit_of_its_group() {
     let (_folder, _, connection) = store();
     // A foreign key checked only at the commit makes the commit itself fail.
     connection
@@ -114,10 +114,10 @@ fn if_the_commit_fails_nobody_is_told_success() {
 }
 
 #[tokio::test]
-async fn check_fails_while_commits_fail() {
+async fn writable_check_fails_while_commits_fail() {
     let (_folder, file, connection) = store();
     connection.busy_timeout(Duration::ZERO).unwrap();
-    let writer = Writer::start(connection, Arc::new(nuncio_engine::ports::meter::Uncounted)).unwrap();
+    let writer = Writer::start(connection, Arc::new(nuncio_engine::ports::meter::NoopMeter)).unwrap();
     writer.check().await.unwrap();
     let other = connection::writing(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -1,4 +1,4 @@
-//! Erasing a person.
+//! Contract checks for the erasure of a person.
 
 use nuncio_core::audit::redact::Redaction;
 use nuncio_core::audit::{AuditRecord, ChainLink};
@@ -8,15 +8,17 @@ use nuncio_core::ids::RelationId;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
 use nuncio_core::task::TaskState;
-use nuncio_engine::ports::peers::Link as PersonLink;
-use nuncio_engine::ports::store::{Change, ConsentChange, ErasedEntry, Forgotten, RedactedLink, RelayChange, Store};
+use nuncio_engine::ports::peers::PersonLink;
+use nuncio_engine::ports::store::{
+    Change, ConsentChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry, RelayChange, Store,
+};
 
 use super::consent_sample::{
     account, create_account, create_relation, entry, invite, name, publish, put_person, recipient, relation,
 };
 use super::relay_sample::{begin, conversation_id, group, of_two, place_of, post, send};
 use super::sample::{self, NOW, later, owner, session_id, stranger};
-use super::{Place, made, tasks};
+use super::{TestDatabase, made, tasks};
 
 const DID: &str = "did:wba:elsewhere.example:user";
 
@@ -24,7 +26,6 @@ fn did() -> Principal {
     Principal::Did(DID.to_owned())
 }
 
-/// Ada, by her name, her key and her DID.
 fn redaction() -> Redaction {
     Redaction {
         name: name("ada"),
@@ -34,8 +35,8 @@ fn redaction() -> Redaction {
     }
 }
 
-fn forget(links: Vec<RedactedLink>, ledger: Vec<ErasedEntry>) -> Change {
-    Change::ForgetPerson(Box::new(Forgotten { redaction: redaction(), at: later(50), links, ledger }))
+fn forget(links: Vec<RedactedAuditRecord>, ledger: Vec<RedactedLedgerEntry>) -> Change {
+    Change::ForgetPerson(Box::new(PersonErasure { redaction: redaction(), at: later(50), links, ledger }))
 }
 
 fn session_of(id: &str, owner: Principal) -> Change {
@@ -46,8 +47,7 @@ async fn names(store: &dyn Store) -> Vec<String> {
     store.people().await.unwrap().iter().map(|person| person.name.to_string()).collect()
 }
 
-/// What belongs to the person is gone, also what belongs to their keys and DIDs; what belongs to others stays.
-pub async fn everything_of_the_person_goes_and_nothing_else(place: &dyn Place) {
+pub async fn erasure_deletes_only_the_persons_rows(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_person("ada"), put_person("bob"), ConsentChange::CreateInvite(invite("code", "ada")).into()])
         .await;
@@ -77,15 +77,17 @@ pub async fn everything_of_the_person_goes_and_nothing_else(place: &dyn Place) {
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
 }
 
-/// A redacted record keeps its hash and its place, and is read back with the signature that stands for it.
-pub async fn redacted_records_keep_their_hashes(place: &dyn Place) {
+pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let record = AuditRecord { caller: did(), ..sample::record("c1") };
     made(&*store, [Change::Audit(record), Change::Audit(sample::record("c2"))]).await;
     let before = store.audit_links(0, 9).await.unwrap();
     let text = redaction().of_text(&before[0].record).unwrap();
-    made(&*store, [forget(vec![RedactedLink { seq: 1, record: text.clone(), signature: "5169".into() }], vec![])])
-        .await;
+    made(
+        &*store,
+        [forget(vec![RedactedAuditRecord { seq: 1, record: text.clone(), signature: "5169".into() }], vec![])],
+    )
+    .await;
     drop(store);
     let store = place.open().await;
     let after = store.audit_links(0, 9).await.unwrap();
@@ -96,15 +98,14 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn Place) {
     assert_eq!(store.audit_links(2, 9).await.unwrap()[0].previous, before[1].hash);
 }
 
-/// Of a ledger the entries without the person are left, in order.
-pub async fn erased_ledgers_are_read_back(place: &dyn Place) {
+pub async fn redacted_ledger_entries_round_trip(place: &dyn TestDatabase) {
     let store = place.open().await;
     let agent = account("agt_1");
     made(&*store, [put_person("ada"), create_account(&agent, "words"), publish(&agent, Some("1"))]).await;
     made(&*store, [create_relation(&relation("rel_1", "ada", "agt_1"), 1)]).await;
     made(&*store, [1, 2].map(|seq| ConsentChange::AppendLedger(entry("rel_1", seq)).into())).await;
     let rel = RelationId::parse("rel_1").unwrap();
-    let erased = |seq: u64| ErasedEntry {
+    let erased = |seq: u64| RedactedLedgerEntry {
         relation: rel.clone(),
         seq,
         previous: Digest::of_bytes(&[0]),
@@ -125,8 +126,7 @@ pub async fn erased_ledgers_are_read_back(place: &dyn Place) {
     assert_eq!((account.owner.to_string(), account.token), ("person:forgotten-1".to_owned(), None));
 }
 
-/// A conversation of two is gone. A group goes on, with numbers that have no gaps, and without what the person said.
-pub async fn groups_go_on_without_the_person(place: &dyn Place) {
+pub async fn groups_continue_without_the_erased_person(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     made(&*store, [put_person("ada"), put_person("bob")]).await;
@@ -136,10 +136,10 @@ pub async fn groups_go_on_without_the_person(place: &dyn Place) {
     made(&*store, [send("con_all", &posts[0], &[], 1), send("con_all", &posts[1], &[], 2)]).await;
 
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
-    assert_eq!(store.held(&conversation_id("con_two"), &ada).await.unwrap(), None);
+    assert_eq!(store.member_view(&conversation_id("con_two"), &ada).await.unwrap(), None);
     assert_eq!(store.relayed(&place_of("con_two", 1)).await.unwrap(), None);
-    let all = store.held(&conversation_id("con_all"), &bob).await.unwrap().unwrap().conversation;
-    assert_eq!(store.held(&conversation_id("con_all"), &ada).await.unwrap(), None);
+    let all = store.member_view(&conversation_id("con_all"), &bob).await.unwrap().unwrap().conversation;
+    assert_eq!(store.member_view(&conversation_id("con_all"), &ada).await.unwrap(), None);
     let text = format!("{all:?}");
     assert!(!text.contains("ada") && text.contains("forgotten-1") && text.contains("bob"), "{text}");
     let first = store.relayed(&place_of("con_all", 1)).await.unwrap().unwrap();
@@ -156,9 +156,7 @@ pub async fn groups_go_on_without_the_person(place: &dyn Place) {
     assert!(store.relayed(&place_of("con_all", 3)).await.unwrap().is_some());
 }
 
-/// Where rows of others name the person or a DID of theirs, the pseudonym stands: in mail, in tasks they took, in the
-/// directory they registered agents in.
-pub async fn names_in_other_rows_become_the_pseudonym(place: &dyn Place) {
+pub async fn pseudonym_replaces_the_name_in_other_rows(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_person("ada"), put_person("bob")]).await;
     let taken = |id: &str, by: &str| {

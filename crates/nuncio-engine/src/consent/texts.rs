@@ -1,4 +1,4 @@
-//! Texts that people will read, and words by which agents are found.
+//! Validation of texts shown to people, and search words of agents.
 
 use nuncio_core::Code;
 use nuncio_core::account::Account;
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::error::ConsentError;
 
-/// The longest description of an agent, in characters.
+/// Maximum description length, in characters.
 const MAX_DESCRIPTION: usize = 1000;
 
-/// How many words of a query count.
+/// Maximum number of search words that count.
 const MAX_QUERY_WORDS: usize = 8;
 
-/// A text of one line that shows as it is: not empty, not too long, nothing hidden in it.
-pub(super) fn line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
+/// Validates a one-line text: not empty, not too long, no control or invisible characters.
+pub(super) fn one_line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
     let text = text.trim();
     let wrong = |why: String| Err(ConsentError::new(Code::BadRequest, format!("{what} {why}")));
     if text.is_empty() || text.chars().count() > most {
@@ -25,18 +25,18 @@ pub(super) fn line(what: &str, text: &str, most: usize) -> Result<String, Consen
     Ok(text.to_owned())
 }
 
-/// The same for a description, which may be missing.
+/// Validates an optional description; blank counts as missing.
 pub(super) fn description(text: Option<&str>) -> Result<Option<String>, ConsentError> {
-    text.filter(|text| !text.trim().is_empty()).map(|text| line("description", text, MAX_DESCRIPTION)).transpose()
+    text.filter(|text| !text.trim().is_empty()).map(|text| one_line("description", text, MAX_DESCRIPTION)).transpose()
 }
 
-/// Marks that turn the direction of a text, or take no room.
+/// Whether the character changes text direction or has no width.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The words by which an account is found: its names, and those of what it can do.
-pub(super) fn of(account: &Account, manifest: Option<&Value>) -> String {
+/// Lower-case search text of an account: its names, tools and scopes.
+pub(super) fn search_words(account: &Account, manifest: Option<&Value>) -> String {
     let mut words = vec![account.id.to_string(), account.display_name.clone()];
     words.extend(account.description.clone());
     for (list, name) in [("tools", "name"), ("permission_scopes", "id")] {
@@ -46,8 +46,7 @@ pub(super) fn of(account: &Account, manifest: Option<&Value>) -> String {
     words.join("\n").to_lowercase()
 }
 
-/// The words of a query.
-pub(super) fn of_query(query: &str) -> Vec<String> {
+pub(super) fn query_words(query: &str) -> Vec<String> {
     query
         .split_whitespace()
         .take(MAX_QUERY_WORDS)

@@ -1,29 +1,29 @@
-//! Requests that carried an idempotency key.
+//! Idempotency records.
 
 use nuncio_core::ids::SessionId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{Conflict, Remembered};
+use nuncio_engine::ports::store::{Conflict, IdempotencyRecord};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, execute_or, first, to_integer};
 
-pub(super) fn insert(connection: &Connection, remembered: &Remembered) -> Result<(), Problem> {
+pub(super) fn insert(connection: &Connection, record: &IdempotencyRecord) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
         "INSERT INTO remembered (owner, request, key, body, session, turn) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (owner, request, key) DO NOTHING",
         params![
-            remembered.owner.to_string(),
-            remembered.request,
-            remembered.key,
-            remembered.body.to_string(),
-            remembered.session.as_str(),
-            remembered.turn.map(to_integer).transpose()?,
+            record.owner.to_string(),
+            record.request,
+            record.key,
+            record.body.to_string(),
+            record.session.as_str(),
+            record.turn.map(to_integer).transpose()?,
         ],
     )
-    .map_err(Problem::of_no_session)
+    .map_err(SqlProblem::of_no_session)
 }
 
 pub(super) fn one(
@@ -31,7 +31,7 @@ pub(super) fn one(
     owner: &Principal,
     request: &str,
     key: &str,
-) -> Result<Option<Remembered>, Problem> {
+) -> Result<Option<IdempotencyRecord>, SqlProblem> {
     first(
         connection,
         "SELECT owner, request, key, body, session, turn FROM remembered
@@ -41,8 +41,8 @@ pub(super) fn one(
     )
 }
 
-fn read(row: &Row<'_>) -> Result<Remembered, Problem> {
-    Ok(Remembered {
+fn read(row: &Row<'_>) -> Result<IdempotencyRecord, SqlProblem> {
+    Ok(IdempotencyRecord {
         owner: rows::parsed(row, 0, Principal::parse)?,
         request: row.get(1)?,
         key: row.get(2)?,

@@ -1,16 +1,16 @@
-//! Messages between agents, and who belongs to whom.
+//! Contract checks for direct messages, pending replies and person links.
 
 use nuncio_core::ids::{AgentName, PersonName, SessionId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::peers::{Letter, LetterAnswer, Link, OwedAnswer};
+use nuncio_engine::ports::peers::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::{Change, Conflict, Store};
 
 use super::sample::{create, later, owner};
-use super::{Place, made, refusal};
+use super::{TestDatabase, made, refusal};
 
-fn owed(name: &str, due: i64, attempts: u32) -> OwedAnswer {
-    OwedAnswer {
+fn owed(name: &str, due: i64, attempts: u32) -> PendingReply {
+    PendingReply {
         id: name.to_owned(),
         session: SessionId::parse("s1").unwrap(),
         request: "operation/1".to_owned(),
@@ -24,19 +24,18 @@ fn owed(name: &str, due: i64, attempts: u32) -> OwedAnswer {
 }
 
 fn owe(name: &str, due: i64, attempts: u32) -> Change {
-    Change::OweAnswer(owed(name, due, attempts))
+    Change::PutPendingReply(owed(name, due, attempts))
 }
 
-async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<OwedAnswer> {
-    store.owed_answers(until, limit).await.unwrap()
+async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<PendingReply> {
+    store.pending_replies(until, limit).await.unwrap()
 }
 
-async fn all(store: &dyn Store) -> Vec<OwedAnswer> {
+async fn all(store: &dyn Store) -> Vec<PendingReply> {
     until(store, Timestamp::LAST, usize::MAX).await
 }
 
-/// Answers due until a time, that time included, the first first, and no more than asked for.
-pub async fn the_first_to_be_taken_come_first(place: &dyn Place) {
+pub async fn pending_replies_are_listed_in_due_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("s1")]).await;
     made(&*store, [owe("c", 20, 0), owe("a", 30, 1), owe("d", 10, 2), owe("b", 20, 3)]).await;
@@ -47,19 +46,17 @@ pub async fn the_first_to_be_taken_come_first(place: &dyn Place) {
     assert_eq!(until(&*store, later(9), 9).await, []);
 }
 
-/// Owed again is owed at another time, and once; settled is gone, and settled again is no fault.
-pub async fn owed_once_and_settled(place: &dyn Place) {
+pub async fn pending_reply_is_replaced_and_removed(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("s1"), owe("a", 5, 0), owe("a", 9, 4)]).await;
     assert_eq!(all(&*store).await, [owed("a", 9, 4)]);
     for _ in 0..2 {
-        made(&*store, [Change::SettleAnswer("a".to_owned())]).await;
+        made(&*store, [Change::RemovePendingReply("a".to_owned())]).await;
         assert_eq!(all(&*store).await, []);
     }
 }
 
-/// Nothing is owed in a conversation that is not there, or not any more.
-pub async fn owed_with_their_session_alone(place: &dyn Place) {
+pub async fn pending_reply_is_deleted_with_its_session(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [owe("a", 5, 0)]).await, Conflict::NoSession);
     made(&*store, [create("s1"), owe("a", 5, 0)]).await;
@@ -67,8 +64,8 @@ pub async fn owed_with_their_session_alone(place: &dyn Place) {
     assert_eq!(all(&*store).await, []);
 }
 
-fn letter(agent: &str, id: &str, sent: i64) -> Letter {
-    Letter {
+fn letter(agent: &str, id: &str, sent: i64) -> SentDirectMessage {
+    SentDirectMessage {
         id: id.to_owned(),
         agent: AgentName::parse(agent).unwrap(),
         to: "did:wba:example.com:ada".to_owned(),
@@ -78,20 +75,23 @@ fn letter(agent: &str, id: &str, sent: i64) -> Letter {
 }
 
 fn answer(agent: &str, id: &str, from: &str, text: &str) -> Change {
-    let (agent, answer) = (AgentName::parse(agent).unwrap(), LetterAnswer { text: text.to_owned(), at: later(7) });
-    Change::AnswerLetter { agent, id: id.to_owned(), from: from.to_owned(), answer }
+    let (agent, answer) =
+        (AgentName::parse(agent).unwrap(), DirectMessageReply { text: text.to_owned(), at: later(7) });
+    Change::AnswerDirectMessage { agent, id: id.to_owned(), from: from.to_owned(), answer }
 }
 
-async fn sent(store: &dyn Store, agent: &str, id: &str) -> Option<Letter> {
-    store.letter(&AgentName::parse(agent).unwrap(), id).await.unwrap()
+async fn sent(store: &dyn Store, agent: &str, id: &str) -> Option<SentDirectMessage> {
+    store.direct_message(&AgentName::parse(agent).unwrap(), id).await.unwrap()
 }
 
-/// A message is an agent's own; its answer is taken once, and only from whom it went to.
-pub async fn an_answer_finds_its_message(place: &dyn Place) {
+pub async fn reply_is_stored_with_its_message(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateLetter(letter("desk", "m1", 0)), Change::CreateLetter(letter("hotel", "m1", 0))])
-        .await;
-    assert_eq!(refusal(&*store, [Change::CreateLetter(letter("desk", "m1", 1))]).await, Conflict::Exists);
+    made(
+        &*store,
+        [Change::CreateDirectMessage(letter("desk", "m1", 0)), Change::CreateDirectMessage(letter("hotel", "m1", 0))],
+    )
+    .await;
+    assert_eq!(refusal(&*store, [Change::CreateDirectMessage(letter("desk", "m1", 1))]).await, Conflict::Exists);
     assert_eq!(sent(&*store, "desk", "m1").await, Some(letter("desk", "m1", 0)));
     assert_eq!(sent(&*store, "desk", "m2").await, None);
     let ada = "did:wba:example.com:ada";
@@ -104,20 +104,21 @@ pub async fn an_answer_finds_its_message(place: &dyn Place) {
     assert_eq!(sent(&*store, "hotel", "m1").await.unwrap().answer, None, "another agent's is another message");
 }
 
-/// What was sent long ago is forgotten, with its answer.
-pub async fn old_messages_are_forgotten(place: &dyn Place) {
+pub async fn old_direct_messages_are_deleted(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateLetter(letter("desk", "m1", 9)), Change::CreateLetter(letter("desk", "m2", 10))])
-        .await;
-    made(&*store, [Change::ForgetLetters(later(10))]).await;
+    made(
+        &*store,
+        [Change::CreateDirectMessage(letter("desk", "m1", 9)), Change::CreateDirectMessage(letter("desk", "m2", 10))],
+    )
+    .await;
+    made(&*store, [Change::ForgetDirectMessages(later(10))]).await;
     assert_eq!(sent(&*store, "desk", "m1").await, None);
     assert!(sent(&*store, "desk", "m2").await.is_some());
 }
 
-/// Someone belongs to one person at a time, until they do not.
-pub async fn a_link_is_replaced_and_cut(place: &dyn Place) {
+pub async fn person_link_is_replaced_and_removed(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let link = |did: &str, person: &str| Link {
+    let link = |did: &str, person: &str| PersonLink {
         principal: Principal::Did(did.to_owned()),
         person: PersonName::parse(person).unwrap(),
         since: later(3),
@@ -131,10 +132,9 @@ pub async fn a_link_is_replaced_and_cut(place: &dyn Place) {
     assert_eq!(store.links().await.unwrap(), [other]);
 }
 
-/// Everything is there after the store was closed and opened again.
-pub async fn kept_across_reopening(place: &dyn Place) {
+pub async fn direct_messages_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [create("s1"), owe("a", 5, 3), Change::CreateLetter(letter("desk", "m1", 0))]).await;
+    made(&*store, [create("s1"), owe("a", 5, 3), Change::CreateDirectMessage(letter("desk", "m1", 0))]).await;
     made(&*store, [answer("desk", "m1", "did:wba:example.com:ada", "done")]).await;
     drop(store);
     let store = place.open().await;

@@ -1,5 +1,5 @@
-//! Keeping house: leases are renewed, what is late ends, what was kept long enough is forgotten, and
-//! what a process that is gone left behind is taken up.
+//! Maintenance of executions: renews leases, times out and deletes old executions, and resumes those that a stopped
+//! process left.
 
 use std::time::Duration;
 
@@ -7,29 +7,26 @@ use nuncio_core::Code;
 use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionLease, InvocationTarget};
 use nuncio_core::time::Timestamp;
 
-use super::queue::Live;
+use super::queue::LiveExecution;
 use super::run::{MAX_ATTEMPTS, late};
 use super::submit::LEASE;
 use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::Change;
 
-/// How often what was kept long enough is looked for.
+/// Interval between deletions of old executions.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// How many are taken up, or forgotten, in one commit.
+/// Executions resumed or deleted per commit.
 const AT_ONCE: usize = 500;
 
 impl Engine {
-    /// Takes up the executions that no process runs any more, and keeps house from now on. Called
-    /// once, when the agents are served. Says how many were taken up.
-    ///
-    /// # Errors
-    /// The store cannot be used.
+    /// Resumes the unfinished executions of the previous process and starts the maintenance loop. Called once, when
+    /// agents are served. Returns the number resumed.
     pub async fn resume_executions(&self) -> Result<usize, EngineError> {
         let left = self.store().unfinished_executions().await?;
         let resumed = left.len();
-        // One process at a time uses a data directory, so whoever held them is gone.
+        // Only one process uses a data directory, so the previous lease holder is gone.
         let begun = left.iter().filter(|(execution, _)| execution.attempt > 0);
         let begun: Vec<_> = begun.map(|(execution, _)| execution.id.clone()).collect();
         if !begun.is_empty() {
@@ -44,37 +41,37 @@ impl Engine {
             };
             self.store().commit(some.iter().map(claim).collect()).await?;
             for (execution, _) in some {
-                self.take_up(execution.clone()).await?;
+                self.resume_execution(execution.clone()).await?;
             }
         }
         self.withdraw_stale_tasks().await?;
         let engine = self.clone();
-        self.tasks().spawn(async move { engine.keep_house().await });
+        self.tasks().spawn(async move { engine.maintenance_loop().await });
         Ok(resumed)
     }
 
-    async fn take_up(&self, execution: Execution) -> Result<(), EngineError> {
+    async fn resume_execution(&self, execution: Execution) -> Result<(), EngineError> {
         let order = &execution.order;
         if order.target == InvocationTarget::Agent && execution.attempt > 0 {
             self.delete_left_conversation(&execution).await?;
         }
         let offered = self.served().skill(order.skill.as_str());
-        // What its author has tried again was not cut short.
+        // Retries configured in the agent file are not interruptions.
         let retry = offered.as_ref().and_then(|offered| offered.skill().retry);
         let most = retry.map_or(MAX_ATTEMPTS, |retry| retry.max_attempts.max(MAX_ATTEMPTS));
         let started = execution.attempt.saturating_sub(execution.unstarted);
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
-            let live = Live::new(execution, offered, self.closed());
+            let live = LiveExecution::new(execution, offered, self.closed());
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
-        self.queue().take_back(&order.caller, &order.skill);
-        let live = Live::new(execution, offered, self.closed());
-        self.tasks().spawn(self.run_here(self.queue().enter(&live)));
+        self.queue().reserve_accepted(&order.caller, &order.skill);
+        let live = LiveExecution::new(execution, offered, self.closed());
+        self.tasks().spawn(self.run_queued(self.queue().enter(&live)));
         Ok(())
     }
 
-    async fn keep_house(&self) {
+    async fn maintenance_loop(&self) {
         let mut renew = self.now().after(LEASE / 3);
         let mut forget = self.now();
         loop {
@@ -88,13 +85,13 @@ impl Engine {
             if now >= renew {
                 renew = now.after(LEASE / 3);
                 if self.queue().open() > 0 {
-                    self.quietly(Change::RenewLeases(self.lease())).await;
+                    self.commit_or_log(Change::RenewLeases(self.lease())).await;
                 }
             }
             if now >= forget {
                 forget = now.after(FORGET_EVERY);
                 if let Err(error) = self.forget_executions(now).await {
-                    tracing::error!(%error, "keeping house");
+                    tracing::error!(%error, "execution maintenance failed");
                 }
             }
             let next = self.queue().next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
@@ -106,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Forgets everything that was kept long enough, some at a time so that nobody has to wait long.
+    /// Deletes expired executions in batches, so that other commits wait only briefly.
     pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
         while self.store().is_any_execution_to_forget(now).await? {
             self.store().commit(vec![Change::ForgetExecutions { at: now, limit: AT_ONCE }]).await?;
@@ -114,9 +111,9 @@ impl Engine {
         Ok(())
     }
 
-    async fn quietly(&self, change: Change) {
+    async fn commit_or_log(&self, change: Change) {
         if let Err(error) = self.store().commit(vec![change]).await {
-            tracing::error!(%error, "keeping house");
+            tracing::error!(%error, "execution maintenance failed");
         }
     }
 }

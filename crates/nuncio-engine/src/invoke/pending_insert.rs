@@ -1,5 +1,5 @@
-//! An execution on its way to disk. It goes there with the first thing that does: alone where anything
-//! has to be waited for, else together with the start of its first attempt, which saves a commit.
+//! An accepted execution that is not stored yet. It is stored with the first commit of its first attempt, which saves a
+//! commit, or alone when something must be waited for first.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,37 +12,36 @@ use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
-type Answer = oneshot::Sender<Result<(), StoreError>>;
+type CommitSender = oneshot::Sender<Result<(), StoreError>>;
 
-/// What tells whoever asked that an execution is on disk, or why not.
-pub(super) type Answered = oneshot::Receiver<Result<(), StoreError>>;
+/// Reports whether the execution was stored.
+pub(super) type CommitReceiver = oneshot::Receiver<Result<(), StoreError>>;
 
-/// When whoever asked for an execution is told that it is on disk.
+/// When the requester learns that the execution was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tell {
-    /// As soon as it is.
+pub(super) enum NotifyWhen {
     AtOnce,
-    /// When its attempt is over: they wait for that anyway, and are woken once.
+    /// When the attempt is over, because the requester waits for that anyway and is woken once.
     WhenOver,
 }
 
-/// An execution that may not be on disk yet.
+/// An execution that may not be stored yet.
 #[derive(Debug)]
-pub struct Entry(Mutex<State>);
+pub struct PendingInsert(Mutex<InsertState>);
 
 #[derive(Debug)]
-struct State {
-    progress: Progress,
-    tell: Tell,
+struct InsertState {
+    progress: InsertProgress,
+    notify: NotifyWhen,
 }
 
 #[derive(Debug)]
-enum Progress {
-    /// It is not.
-    Waits(Creation, Answer),
-    /// It is; who is still to be told so.
-    Made(Option<Answer>),
-    /// It could not be put there, and never will be.
+enum InsertProgress {
+    /// Not stored yet.
+    Waits(Creation, CommitSender),
+    /// Stored; the requester who is still to be informed.
+    Made(Option<CommitSender>),
+    /// The commit failed; the execution was not accepted.
     Refused,
 }
 
@@ -54,7 +53,7 @@ struct Creation {
 }
 
 impl Creation {
-    /// The change that creates it, merged with the one that begins it if that comes first.
+    /// The changes with the insert of the execution, merged with the start of the attempt if they contain it.
     fn merged(self, mut changes: Vec<Change>) -> Vec<Change> {
         let Self { mut execution, lease, idempotency } = self;
         let mut call = None;
@@ -74,31 +73,29 @@ impl Creation {
     }
 }
 
-impl Entry {
-    /// One that waits to be put on disk, and the answer to whether it was.
+impl PendingInsert {
+    /// Creates a pending insert and the receiver for its result.
     pub(super) fn new(
         execution: Execution,
         lease: ExecutionLease,
         idempotency: Option<Idempotency>,
-        tell: Tell,
-    ) -> (Self, Answered) {
+        notify: NotifyWhen,
+    ) -> (Self, CommitReceiver) {
         let (answer, answered) = oneshot::channel();
         let idempotency = idempotency.map(|it| (it.key, it.body));
         let creation = Creation { execution: Box::new(execution), lease, idempotency };
-        (Self(Mutex::new(State { progress: Progress::Waits(creation, answer), tell })), answered)
+        (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
     }
 
-    /// Whether it was not accepted after all.
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self.state().progress, Progress::Refused)
+        matches!(self.state().progress, InsertProgress::Refused)
     }
 
-    /// Tells whoever asked that it is on disk, if it is and they are still to be told; otherwise they are told
-    /// as soon as it is.
-    pub(super) fn tell(&self) {
+    /// Informs the requester once the execution is stored: now, or as soon as it is.
+    pub(super) fn notify_committed(&self) {
         let mut state = self.state();
-        state.tell = Tell::AtOnce;
-        if let Progress::Made(answer) = &mut state.progress
+        state.notify = NotifyWhen::AtOnce;
+        if let InsertProgress::Made(answer) = &mut state.progress
             && let Some(answer) = answer.take()
         {
             let _ = answer.send(Ok(()));
@@ -106,14 +103,14 @@ impl Entry {
     }
 
     fn waits(&self) -> bool {
-        matches!(self.state().progress, Progress::Waits(..))
+        matches!(self.state().progress, InsertProgress::Waits(..))
     }
 
-    /// Takes what is to be created. Until it is told how that went, it counts as refused.
-    fn take(&self) -> Option<(Creation, Answer)> {
+    /// Takes the insert for a commit. Until the outcome is reported, it counts as refused.
+    fn take(&self) -> Option<(Creation, CommitSender)> {
         let mut state = self.state();
-        match std::mem::replace(&mut state.progress, Progress::Refused) {
-            Progress::Waits(creation, answer) => Some((creation, answer)),
+        match std::mem::replace(&mut state.progress, InsertProgress::Refused) {
+            InsertProgress::Waits(creation, answer) => Some((creation, answer)),
             other => {
                 state.progress = other;
                 None
@@ -121,51 +118,51 @@ impl Entry {
         }
     }
 
-    /// It is on disk.
-    fn made(&self, answer: Answer) {
+    fn made(&self, answer: CommitSender) {
         let mut state = self.state();
-        state.progress = Progress::Made(match state.tell {
-            Tell::WhenOver => Some(answer),
-            Tell::AtOnce => {
+        state.progress = InsertProgress::Made(match state.notify {
+            NotifyWhen::WhenOver => Some(answer),
+            NotifyWhen::AtOnce => {
                 let _ = answer.send(Ok(()));
                 None
             }
         });
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InsertState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Engine {
-    /// Puts an execution on disk, if it is not there yet.
+    /// Stores the execution if it is not stored yet.
     ///
     /// # Errors
-    /// It cannot be put there; then it is not accepted.
-    pub(crate) async fn settle(&self, entry: Option<&Entry>) -> Result<(), EngineError> {
+    /// The commit failed. The execution is then not accepted.
+    pub(crate) async fn ensure_committed(&self, entry: Option<&PendingInsert>) -> Result<(), EngineError> {
         match entry {
-            Some(entry) if entry.waits() => Ok(self.enter_with(Some(entry), Vec::new()).await?),
+            Some(entry) if entry.waits() => Ok(self.commit_with_insert(Some(entry), Vec::new()).await?),
             _ => Ok(()),
         }
     }
 
-    /// Commits changes, and the execution before them if it is not on disk yet: all or none. A condition
-    /// of the changes that does not hold leaves it waiting.
-    ///
-    /// # Errors
-    /// The changes were not made.
-    pub(crate) async fn enter_with(&self, entry: Option<&Entry>, changes: Vec<Change>) -> Result<(), StoreError> {
+    /// Commits changes together with the pending insert, all or none. A conflict on a grant or approval leaves the
+    /// insert pending.
+    pub(crate) async fn commit_with_insert(
+        &self,
+        entry: Option<&PendingInsert>,
+        changes: Vec<Change>,
+    ) -> Result<(), StoreError> {
         let waiting = entry.and_then(|entry| entry.take().map(|taken| (entry, taken)));
         let Some((entry, (creation, answer))) = waiting else { return self.store().commit(changes).await };
-        // Only what is spent can have been spent meanwhile, so that it is tried again.
+        // Only a grant or approval can be used by another call meanwhile and make a retry necessary.
         let spends = |change: &Change| matches!(change, Change::UseGrant(_) | Change::MoveApproval { .. });
         let again = changes.iter().any(spends).then(|| creation.clone());
         let outcome = self.store().commit(creation.merged(changes)).await;
         match (&outcome, again) {
             (Ok(()), _) => entry.made(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {
-                entry.state().progress = Progress::Waits(creation, answer);
+                entry.state().progress = InsertProgress::Waits(creation, answer);
             }
             (Err(error), _) => {
                 let _ = answer.send(Err(error.clone()));
@@ -186,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(tell: Tell) -> (Entry, Answered) {
+    fn entry(notify: NotifyWhen) -> (PendingInsert, CommitReceiver) {
         let order = json!({
             "skill": "depot/pickup", "version": "1.0.0", "agent": "depot", "target": "agent", "caller": "local",
             "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00Z", "timeout_ms": 1, "keep_ms": 1,
@@ -194,19 +191,19 @@ mod tests {
         let order: nuncio_core::execution::AcceptedInvocation = serde_json::from_value(order).unwrap();
         let execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), Arc::new(order));
         let lease = ExecutionLease { owner: "me".to_owned(), until: Timestamp::LAST };
-        Entry::new(execution, lease, None, tell)
+        PendingInsert::new(execution, lease, None, notify)
     }
 
-    /// What committing it does.
-    fn make(entry: &Entry) {
+    /// Simulates a successful commit.
+    fn make(entry: &PendingInsert) {
         let (_, answer) = entry.take().unwrap();
         assert!(entry.is_refused() && !entry.waits(), "nobody puts it there twice");
         entry.made(answer);
     }
 
     #[test]
-    fn whoever_does_not_wait_is_told_as_soon_as_it_is_on_disk() {
-        let (entry, mut answered) = entry(Tell::AtOnce);
+    fn asynchronous_submitter_is_notified_when_insert_is_committed() {
+        let (entry, mut answered) = entry(NotifyWhen::AtOnce);
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));
         make(&entry);
         assert_eq!(answered.try_recv(), Ok(Ok(())));
@@ -214,27 +211,27 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_the_end_is_told_then() {
-        let (entry, mut answered) = entry(Tell::WhenOver);
+    fn waiting_submitter_is_notified_when_attempt_is_over() {
+        let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         make(&entry);
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));
-        entry.tell();
+        entry.notify_committed();
         assert_eq!(answered.try_recv(), Ok(Ok(())));
-        entry.tell();
+        entry.notify_committed();
     }
 
     #[test]
-    fn whoever_waits_no_longer_is_told_as_soon_as_it_is_on_disk_and_not_before() {
-        let (entry, mut answered) = entry(Tell::WhenOver);
-        entry.tell();
+    fn timed_out_submitter_is_notified_after_commit_and_not_before() {
+        let (entry, mut answered) = entry(NotifyWhen::WhenOver);
+        entry.notify_committed();
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));
         make(&entry);
         assert_eq!(answered.try_recv(), Ok(Ok(())));
     }
 
     #[test]
-    fn what_is_dropped_before_it_is_on_disk_is_told_too() {
-        let (entry, mut answered) = entry(Tell::WhenOver);
+    fn dropping_uncommitted_insert_closes_the_receiver() {
+        let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         drop(entry);
         assert_eq!(answered.try_recv(), Err(TryRecvError::Closed));
     }

@@ -1,5 +1,5 @@
-//! One call, now: for protocols whose callers wait for the answer. It walks the chain like every other;
-//! a caller who hangs up stops it, and that is recorded too.
+//! Synchronous tool calls, for protocols whose callers wait for the answer. A caller that disconnects cancels the call,
+//! which is recorded too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,46 +12,39 @@ use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
 use crate::Engine;
-use crate::access::{Caller, Hold};
-use crate::call::{Call, Called, ClientSays, DEVICE_ASKS, Ended};
+use crate::access::{Caller, ScopeCheck};
+use crate::call::{CallOutcome, ClientDecision, DEVICE_ASKS, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::publish::Served;
+use crate::publish::PublishedAgent;
 
-/// A call that somebody waits for.
 #[derive(Debug, Clone)]
-pub struct Performance {
-    /// Who.
+pub struct SyncCall {
     pub caller: Caller,
-    /// By which protocol.
     pub protocol: Protocol,
-    /// Whose tool.
-    pub served: Arc<Served>,
-    /// Which.
+    pub served: Arc<PublishedAgent>,
     pub tool: ToolName,
-    /// With what.
     pub arguments: Map<String, Value>,
-    /// Identifiers to pass on.
+    /// Trace identifiers that are forwarded to the tool.
     pub trace: TraceIds,
 }
 
-/// What is true of a tool at this moment, for a caller.
+/// Availability of a tool for a caller at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// Whether it has room for one more call.
+pub struct ToolStatus {
+    /// Whether a concurrency slot is free.
     pub available: bool,
-    /// Whether the caller may use it.
     pub granted: bool,
-    /// How long it took lately.
+    /// Recent average duration.
     pub latency: Option<Duration>,
 }
 
 impl Engine {
-    /// Has a tool run and waits for it. Tools that are hidden do not exist here.
+    /// Calls a tool and waits for it. Hidden tools do not exist here.
     ///
     /// # Errors
-    /// Only when the store cannot be used; everything else is an outcome, and recorded.
-    pub async fn perform(&self, performance: Performance) -> Result<Ended, EngineError> {
+    /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
+    pub async fn call_and_wait(&self, request: SyncCall) -> Result<FinishedCall, EngineError> {
         if self.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
@@ -59,12 +52,12 @@ impl Engine {
         let hung_up = cancel.clone().drop_guard();
         let engine = self.clone();
         let running = self.tasks().spawn(async move {
-            let Performance { caller, protocol, served, tool, arguments, trace } = performance;
+            let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
             let time = declared.map_or(Duration::ZERO, |tool| tool.timeout) + DEVICE_ASKS + engine.limits().approval;
             let id = CallId::parse(&random_name(engine.entropy(), "call_"))?;
             engine
-                .call(Call {
+                .call(ToolCallRequest {
                     caller: &caller,
                     protocol,
                     served: &served,
@@ -72,7 +65,7 @@ impl Engine {
                     offered: declared.is_some_and(|tool| tool.exposed || tool.on_device()),
                     tool,
                     arguments,
-                    client: ClientSays::NotAsked,
+                    client: ClientDecision::NotAsked,
                     turn: None,
                     place: None,
                     entry: None,
@@ -86,19 +79,21 @@ impl Engine {
         let called = running.await.map_err(|_| EngineError::new(Code::Internal, "the call was given up"))?;
         hung_up.disarm();
         match called? {
-            Called::Ended(ended) => Ok(ended),
-            Called::AskClient => Err(EngineError::new(Code::Internal, "there is no app to ask here")),
+            CallOutcome::Ended(ended) => Ok(ended),
+            CallOutcome::AskClient => Err(EngineError::new(Code::Internal, "there is no app to ask here")),
         }
     }
 
-    /// What is true of a tool now, for that caller; none is nobody.
+    /// Availability of a tool; without caller, for an anonymous one.
     #[must_use]
-    pub fn standing(&self, caller: Option<&Caller>, served: &Served, tool: &Tool) -> Standing {
+    pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolStatus {
         let agent = &served.agent.name;
         let granted = tool.scope.as_ref().is_none_or(|scope| {
-            caller.is_some_and(|caller| self.access_table().hold(caller, agent, scope, self.now()) != Hold::No)
+            caller.is_some_and(|caller| {
+                self.access_table().check_scope(caller, agent, scope, self.now()) != ScopeCheck::Denied
+            })
         });
-        Standing {
+        ToolStatus {
             available: !self.is_closing() && served.has_room(&tool.name),
             granted,
             latency: served.latency(&tool.name),

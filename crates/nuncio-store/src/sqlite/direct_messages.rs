@@ -1,37 +1,37 @@
-//! Messages between agents: answers that are owed, and messages that were sent; and who belongs to whom.
+//! Pending replies, sent direct messages and person links.
 
 use nuncio_core::ids::{AgentName, PersonName};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::peers::{Letter, LetterAnswer, Link, OwedAnswer};
+use nuncio_engine::ports::peers::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
-use super::problem::Problem;
+use super::problem::SqlProblem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
-pub(super) fn owe(connection: &Connection, owed: &OwedAnswer) -> Result<(), Problem> {
+pub(super) fn owe(connection: &Connection, owed: &PendingReply) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO owed_answers (id, session, due, content) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
         params![owed.id, owed.session.as_str(), owed.due.as_millis(), to_json(owed)?],
     )
-    .map_err(Problem::of_no_session)?;
+    .map_err(SqlProblem::of_no_session)?;
     Ok(())
 }
 
-pub(super) fn settle(connection: &Connection, id: &str) -> Result<(), Problem> {
+pub(super) fn settle(connection: &Connection, id: &str) -> Result<(), SqlProblem> {
     execute(connection, "DELETE FROM owed_answers WHERE id = ?1", [id])?;
     Ok(())
 }
 
-pub(super) fn owed(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<OwedAnswer>, Problem> {
+pub(super) fn owed(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, SqlProblem> {
     let sql = "SELECT content FROM owed_answers WHERE due <= ?1 ORDER BY due, id LIMIT ?2";
     all(connection, sql, params![until.as_millis(), to_limit(limit)], |row| rows::json(row, 0))
 }
 
-pub(super) fn create(connection: &Connection, letter: &Letter) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, letter: &SentDirectMessage) -> Result<(), SqlProblem> {
     let answer = letter.answer.as_ref();
     execute_or(
         Conflict::Exists,
@@ -54,8 +54,8 @@ pub(super) fn answer(
     agent: &AgentName,
     id: &str,
     from: &str,
-    answer: &LetterAnswer,
-) -> Result<(), Problem> {
+    answer: &DirectMessageReply,
+) -> Result<(), SqlProblem> {
     // The first answer stays.
     let sql = "UPDATE letters SET answered_at = COALESCE(answered_at, ?4), answer = COALESCE(answer, ?5)
          WHERE agent = ?1 AND id = ?2 AND recipient = ?3";
@@ -63,27 +63,31 @@ pub(super) fn answer(
     execute_or(Conflict::Missing, connection, sql, params)
 }
 
-pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), Problem> {
+pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), SqlProblem> {
     execute(connection, "DELETE FROM letters WHERE sent_at < ?1", [before.as_millis()])?;
     Ok(())
 }
 
-pub(super) fn one(connection: &Connection, agent: &AgentName, id: &str) -> Result<Option<Letter>, Problem> {
+pub(super) fn one(
+    connection: &Connection,
+    agent: &AgentName,
+    id: &str,
+) -> Result<Option<SentDirectMessage>, SqlProblem> {
     let sql = "SELECT recipient, sent_at, answered_at, answer FROM letters WHERE agent = ?1 AND id = ?2";
     first(connection, sql, params![agent.as_str(), id], |row| {
         let at = rows::optional(row, 2, rows::moment)?;
         let text: Option<String> = row.get(3)?;
-        Ok(Letter {
+        Ok(SentDirectMessage {
             id: id.to_owned(),
             agent: agent.clone(),
             to: row.get(0)?,
             sent_at: rows::moment(row, 1)?,
-            answer: text.zip(at).map(|(text, at)| LetterAnswer { text, at }),
+            answer: text.zip(at).map(|(text, at)| DirectMessageReply { text, at }),
         })
     })
 }
 
-pub(super) fn link(connection: &Connection, link: &Link) -> Result<(), Problem> {
+pub(super) fn link(connection: &Connection, link: &PersonLink) -> Result<(), SqlProblem> {
     execute(
         connection,
         "INSERT INTO links (principal, person, since) VALUES (?1, ?2, ?3)
@@ -93,14 +97,14 @@ pub(super) fn link(connection: &Connection, link: &Link) -> Result<(), Problem> 
     Ok(())
 }
 
-pub(super) fn unlink(connection: &Connection, principal: &Principal) -> Result<(), Problem> {
+pub(super) fn unlink(connection: &Connection, principal: &Principal) -> Result<(), SqlProblem> {
     let sql = "DELETE FROM links WHERE principal = ?1";
     execute_or(Conflict::Missing, connection, sql, [principal.to_string()])
 }
 
-pub(super) fn links(connection: &Connection) -> Result<Vec<Link>, Problem> {
+pub(super) fn links(connection: &Connection) -> Result<Vec<PersonLink>, SqlProblem> {
     all(connection, "SELECT principal, person, since FROM links ORDER BY principal", [], |row| {
-        Ok(Link {
+        Ok(PersonLink {
             principal: rows::parsed(row, 0, |text| Principal::try_from(text.to_owned()).ok())?,
             person: rows::parsed(row, 1, |text| PersonName::parse(text).ok())?,
             since: rows::moment(row, 2)?,

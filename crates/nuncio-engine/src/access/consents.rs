@@ -1,4 +1,4 @@
-//! What people allow agents served here by their own word, kept in memory because every call asks.
+//! In-memory copy of what people allow the agents served here, because every call reads it.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -11,50 +11,50 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessTable, Caller, Hold};
+use super::{AccessTable, Caller, ScopeCheck};
 use crate::Engine;
 use crate::error::EngineError;
 
-/// The active relations with agents served here.
+/// Active relations with agents served here.
 #[derive(Debug, Default)]
 pub(super) struct Consents {
-    table: RwLock<Table>,
+    table: RwLock<ConsentTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ConsentTable {
     relations: HashMap<PersonName, HashMap<AgentId, Relation>>,
-    /// Counts the changes, so that what was read before one does not undo it.
+    /// Incremented by every change, so that a reload that started before the change does not undo it.
     edition: u64,
 }
 
 impl Consents {
-    /// Whether the person allows it at that moment.
-    pub(super) fn hold_by_rule(
+    /// Checks whether the person's consent covers the scope at `now`.
+    pub(super) fn check_scope_by_rule(
         &self,
         principal: &Principal,
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (Hold, Option<PermissionSource>) {
-        let no = (Hold::No, None);
+    ) -> (ScopeCheck, Option<PermissionSource>) {
+        let no = (ScopeCheck::Denied, None);
         let Principal::Person(person) = principal else { return no };
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return no };
-        let hold = match relation.effective(now).find(|grant| grant.scope == *scope) {
+        let check = match relation.effective(now).find(|grant| grant.scope == *scope) {
             None => return no,
-            Some(grant) if grant.term == GrantTerm::Once => Hold::Once(grant.id.clone()),
-            Some(_) => Hold::Lasting,
+            Some(grant) if grant.term == GrantTerm::Once => ScopeCheck::Once(grant.id.clone()),
+            Some(_) => ScopeCheck::Lasting,
         };
         let ChainHead { seq, hash } = relation.ledger;
-        (hold, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
+        (check, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
     }
 
     fn edition(&self) -> u64 {
         self.table.read().unwrap_or_else(PoisonError::into_inner).edition
     }
 
-    /// Takes these for all there are, unless something changed since that edition.
+    /// Replaces all relations, unless one changed since `edition` was read.
     fn replace(&self, relations: Vec<Relation>, edition: u64) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         if table.edition != edition {
@@ -68,7 +68,7 @@ impl Consents {
     }
 }
 
-impl Table {
+impl ConsentTable {
     fn put(&mut self, relation: Relation) {
         // The chain runs only tools of agents served here.
         if relation.agent.as_name().is_none() {
@@ -84,12 +84,12 @@ impl Table {
 }
 
 impl AccessTable {
-    /// A relation is as given from now on.
+    /// Updates the cached relation after a commit.
     pub(crate) fn set_consent(&self, relation: &Relation) {
         let mut table = self.consents.table.write().unwrap_or_else(PoisonError::into_inner);
         table.edition += 1;
         let known = table.relations.get(&relation.person).and_then(|of| of.get(&relation.agent));
-        // Two who committed one after the other may come here the other way round.
+        // Two commits may be applied here in reverse order.
         let is_old = known.is_some_and(|known| known.id == relation.id && known.revision > relation.revision);
         if !is_old {
             table.put(relation.clone());
@@ -98,31 +98,29 @@ impl AccessTable {
 }
 
 impl Engine {
-    /// Whether a caller has a scope of an agent's that is used on their person's device: the person's word
-    /// counts, and a key or token that has less than it has no more by it. Of an agent whose people say
-    /// yes elsewhere, their device knows.
-    pub(crate) fn hold_on_device(
+    /// Checks a scope of a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
+    /// also needs the scope itself. For agents whose people use another relay, the device decides.
+    pub(crate) fn check_device_scope(
         &self,
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
-    ) -> (Hold, Option<PermissionSource>) {
+    ) -> (ScopeCheck, Option<PermissionSource>) {
         let (table, now) = (self.access_table(), self.now());
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
-        if bounded && table.hold(caller, agent, scope, now) == Hold::No {
-            return (Hold::No, None);
+        if bounded && table.check_scope(caller, agent, scope, now) == ScopeCheck::Denied {
+            return (ScopeCheck::Denied, None);
         }
         match &caller.person {
-            None => (Hold::No, None),
+            None => (ScopeCheck::Denied, None),
             Some(_) if self.limits().relay.elsewhere.contains(agent) => {
-                (Hold::Lasting, Some(PermissionSource::OtherRelay))
+                (ScopeCheck::Lasting, Some(PermissionSource::OtherRelay))
             }
-            Some(person) => table.consents.hold_by_rule(&Principal::Person(person.clone()), agent, scope, now),
+            Some(person) => table.consents.check_scope_by_rule(&Principal::Person(person.clone()), agent, scope, now),
         }
     }
 
-    /// Reads what people allow anew.
     pub(super) async fn reload_consents(&self) -> Result<(), EngineError> {
         let consents = &self.access_table().consents;
         loop {
@@ -160,28 +158,28 @@ mod tests {
         relation
     }
 
-    fn hold(table: &AccessTable, person: &str, scope: &str, now: i64) -> Hold {
+    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> ScopeCheck {
         let caller = Caller::new(Principal::Person(PersonName::parse(person).unwrap()));
         let agent = AgentName::parse("hotel").unwrap();
-        table.hold(&caller, &agent, &ScopeId::parse(scope).unwrap(), Timestamp::from_millis(now))
+        table.check_scope(&caller, &agent, &ScopeId::parse(scope).unwrap(), Timestamp::from_millis(now))
     }
 
     #[test]
-    fn a_persons_word_holds_for_them_their_scope_and_its_time() {
+    fn consent_covers_only_its_person_scope_and_term() {
         let table = AccessTable::new(Vec::new());
         table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
-        assert_eq!(hold(&table, "ada", "clipboard:read", 9), Hold::Lasting);
-        assert_eq!(hold(&table, "ada", "clipboard:read", 10), Hold::No);
-        assert_eq!(hold(&table, "ada", "location:read", 9), Hold::No);
-        assert_eq!(hold(&table, "bob", "clipboard:read", 9), Hold::No);
+        assert_eq!(check(&table, "ada", "clipboard:read", 9), ScopeCheck::Lasting);
+        assert_eq!(check(&table, "ada", "clipboard:read", 10), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "location:read", 9), ScopeCheck::Denied);
+        assert_eq!(check(&table, "bob", "clipboard:read", 9), ScopeCheck::Denied);
     }
 
     #[test]
-    fn what_is_suspended_used_or_revoked_holds_no_more() {
+    fn suspended_or_revoked_consent_is_denied() {
         let table = AccessTable::new(Vec::new());
         let once = relation(GrantTerm::Once);
         table.set_consent(&once);
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::Once(once.grants[0].id.clone()));
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Once(once.grants[0].id.clone()));
         let pending = PendingReauth {
             scopes: vec![once.grants[0].scope.clone()],
             version: 2,
@@ -189,25 +187,25 @@ mod tests {
             since: Timestamp::from_millis(0),
         };
         table.set_consent(&Relation { pending: Some(pending), revision: 1, ..once.clone() });
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::No);
-        // One that comes late does not bring back what was.
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        // An older revision that arrives late is ignored.
         table.set_consent(&once);
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::No);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
         table.set_consent(&Relation { revision: 2, ..once.clone() });
-        assert_ne!(hold(&table, "ada", "clipboard:read", 0), Hold::No);
+        assert_ne!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
         let state = RelationState::Revoked { at: Timestamp::from_millis(0) };
         table.set_consent(&Relation { state, revision: 3, ..once });
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::No);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
     }
 
     #[test]
-    fn what_was_read_before_a_change_does_not_undo_it() {
+    fn reload_started_before_a_change_does_not_undo_it() {
         let table = AccessTable::new(Vec::new());
         let edition = table.consents.edition();
         table.set_consent(&relation(GrantTerm::UntilRevoked));
         assert!(!table.consents.replace(Vec::new(), edition));
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::Lasting);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Lasting);
         assert!(table.consents.replace(Vec::new(), table.consents.edition()));
-        assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::No);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
     }
 }

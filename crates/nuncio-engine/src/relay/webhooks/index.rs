@@ -1,5 +1,4 @@
-//! Who is called, in memory: so that a word to anyone else costs nothing, and nobody looks for a webhook
-//! that is to be asked whether it is back.
+//! In-memory index of agents with webhooks, so that other notifications cost nothing and probes are found quickly.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,33 +10,30 @@ use tokio::sync::Notify;
 
 use crate::ports::store::relay::Webhook;
 
-/// The agents that are called.
 #[derive(Debug, Default)]
-pub(crate) struct Called {
-    /// When each is asked whether it is back; none while it can be reached.
+pub(crate) struct WebhookIndex {
+    /// Time of the next probe; `None` while reachable.
     agents: Mutex<HashMap<AgentId, Option<Timestamp>>>,
     owed: Notify,
 }
 
-impl Called {
-    /// Someone was told something: if it is one of those who are called, there is something to do.
-    pub(crate) fn were_told(&self, recipients: &[Recipient]) {
-        let is_called = |recipient: &Recipient| match recipient {
+impl WebhookIndex {
+    /// Wakes the delivery loop if one of the recipients has a webhook.
+    pub(crate) fn notify_new_mail(&self, recipients: &[Recipient]) {
+        let has_webhook = |recipient: &Recipient| match recipient {
             Recipient::Agent(id) => self.has(id),
             Recipient::Person(_) => false,
         };
-        if recipients.iter().any(is_called) {
+        if recipients.iter().any(has_webhook) {
             self.owed.notify_one();
         }
     }
 
-    /// An agent is called so from now on.
     pub(super) fn put(&self, webhook: &Webhook) {
         self.lock().insert(webhook.agent.clone(), webhook.probe_at);
         self.owed.notify_one();
     }
 
-    /// An agent is called no more.
     pub(super) fn remove(&self, agent: &AgentId) {
         self.lock().remove(agent);
     }
@@ -50,12 +46,12 @@ impl Called {
         self.lock().is_empty()
     }
 
-    /// Who is to be asked whether it is back, and when.
+    /// Agents to probe, and when.
     pub(super) fn probes(&self) -> Vec<(AgentId, Timestamp)> {
         self.lock().iter().filter_map(|(agent, probe)| Some((agent.clone(), (*probe)?))).collect()
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until a delivery may be due.
     pub(super) async fn owed(&self) {
         self.owed.notified().await;
     }

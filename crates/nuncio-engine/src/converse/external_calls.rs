@@ -1,4 +1,4 @@
-//! Calls that the brain runs itself, elsewhere, once the app has allowed them.
+//! Tool calls that the brain runs itself, outside this server, once the app allowed them.
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message};
@@ -9,9 +9,9 @@ use crate::call::denial;
 use crate::error::EngineError;
 
 impl RunningTurn {
-    /// Keeps what those calls came to. One whose result the brain did not tell gets a word for it, so
-    /// that no call in the history is without an answer.
-    pub(super) async fn settle(&mut self, results: Vec<(CallId, Content)>) -> Result<(), EngineError> {
+    /// Stores the results of external calls. A call without a reported result gets a placeholder, because every call in
+    /// the history needs an answer.
+    pub(super) async fn store_external_results(&mut self, results: Vec<(CallId, Content)>) -> Result<(), EngineError> {
         let asked = std::mem::take(&mut self.asked);
         for answer in asked.iter().filter(|answer| !results.iter().any(|(call, _)| call == answer.call())) {
             let content = Content::Text(untold(answer));

@@ -1,52 +1,43 @@
-//! Calls that have begun, and where their results belong.
+//! Started calls, and where their results are stored.
 
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::ids::{CallId, ExecutionId, SessionId};
 use nuncio_core::turn::Turn;
 
-/// Where the result of a call belongs.
+/// Where the result of a call is stored.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
-pub enum Place {
-    /// In a history.
-    Message(MessagePlace),
-    /// In an execution.
-    Execution(ExecutionPlace),
+pub enum ResultTarget {
+    Message(HistorySlot),
+    Execution(ExecutionAttempt),
 }
 
-/// A place in a history.
+/// A reserved position in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct MessagePlace {
-    /// The conversation.
+pub struct HistorySlot {
     pub session: SessionId,
-    /// The turn.
     pub turn: u64,
-    /// The message's number.
     pub number: u64,
-    /// The call answered.
     pub call: CallId,
 }
 
-/// An attempt at an execution.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ExecutionPlace {
-    /// The execution.
+pub struct ExecutionAttempt {
     pub execution: ExecutionId,
-    /// The attempt, from one.
+    /// Counts from one.
     pub attempt: u32,
-    /// Whether another attempt follows when what it runs on cannot be reached.
+    /// Whether an unavailable backend leads to another attempt.
     pub may_retry: bool,
-    /// How long the execution is kept once it is over.
+    /// Retention after its end, in milliseconds.
     pub keep_ms: u64,
-    /// Whether its caller wants to be told.
+    /// Whether a callback is sent.
     #[serde(default)]
     pub callback: bool,
 }
 
-impl Place {
-    /// The place in a history, if it is one.
+impl ResultTarget {
     #[must_use]
-    pub fn message(&self) -> Option<&MessagePlace> {
+    pub fn message(&self) -> Option<&HistorySlot> {
         match self {
             Self::Message(place) => Some(place),
             Self::Execution(_) => None,
@@ -54,19 +45,17 @@ impl Place {
     }
 }
 
-/// A call that was started and has not ended.
+/// A call that started and did not end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartedCall {
-    /// Its own number.
+    /// Key, unique on this server.
     pub key: String,
-    /// Its record as far as it was known.
+    /// Audit record as far as known at the start.
     pub record: AuditRecord,
-    /// Where its result belongs.
-    pub place: Option<Place>,
+    pub place: Option<ResultTarget>,
 }
 
 impl StartedCall {
-    /// Whether a turn made the call.
     #[must_use]
     pub fn belongs_to(&self, turn: &Turn) -> bool {
         self.record.session.as_ref() == Some(&turn.session) && self.record.turn == Some(turn.number)

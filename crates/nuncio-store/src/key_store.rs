@@ -1,5 +1,4 @@
-//! A drawer for one party's keys: names and bytes in a file of its own, which only its owner may read. It is
-//! SQLite for its one promise: what was saved is on disk, all or none.
+//! Key store of one agent or device: named values in a private SQLite file, written atomically.
 
 use std::fmt;
 use std::fs::{OpenOptions, Permissions};
@@ -9,35 +8,33 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use nuncio_identity::seal::{Change, Keep, KeepError, StorageKey, mentioning};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange, StorageKey, mentioning};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// The file's `user_version` while its values are stored as they are.
+/// `user_version` of a file with plain values.
 const PLAIN: i64 = 0;
-/// All values are sealed, and free pages or the write-ahead file may still hold values from before.
+/// All values are encrypted; free pages or the write-ahead file may still contain plain ones.
 const SEALED_UNCLEANED: i64 = 1;
-/// All values are sealed, and nothing is left from before.
+/// All values are encrypted and no plain value is left on disk.
 const SEALED: i64 = 2;
 
-/// The record by which a wrong key is noticed.
+/// Record that detects a wrong key.
 const CHECK: &str = "storage-check";
 
-/// A file of records.
-pub struct Cabinet {
+pub struct SqliteKeyStore {
     connection: Mutex<Connection>,
-    /// The file's `user_version`.
     version: i64,
-    /// Seals values; names are stored as they are.
+    /// Encrypts values; names stay plain.
     key: Option<StorageKey>,
 }
 
-impl Cabinet {
-    /// Opens the file, making it where there is none. One process uses it at a time.
+impl SqliteKeyStore {
+    /// Opens or creates the file. Only one process can use it at a time.
     ///
     /// # Errors
-    /// It cannot be used, or another process uses it.
-    pub fn open(path: &Path) -> Result<Self, KeepError> {
-        let unusable = |why: &dyn fmt::Display| KeepError(format!("{}: {why}", path.display()));
+    /// The file cannot be used, or another process uses it.
+    pub fn open(path: &Path) -> Result<Self, KeyStoreError> {
+        let unusable = |why: &dyn fmt::Display| KeyStoreError(format!("{}: {why}", path.display()));
         // Made before SQLite does, so that it is never open to others. One that is there is not opened here: closing it
         // would give up the locks that this process holds on it.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
@@ -63,18 +60,16 @@ impl Cabinet {
         Ok(Self { connection: Mutex::new(connection), version, key: None })
     }
 
-    /// Whether its values are sealed.
     #[must_use]
     pub const fn is_sealed(&self) -> bool {
         self.version != PLAIN
     }
 
-    /// Seals and opens values with this key from now on. Values that are not sealed yet are sealed now, and what was
-    /// there before is removed from the file and from its write-ahead file.
+    /// Uses this key from now on. Plain values are encrypted now, and removed from the file and its write-ahead file.
     ///
     /// # Errors
-    /// The file was sealed with another key, or cannot be written.
-    pub fn seal_with(mut self, key: StorageKey) -> Result<Self, KeepError> {
+    /// The file was encrypted with another key, or cannot be written.
+    pub fn seal_with(mut self, key: StorageKey) -> Result<Self, KeyStoreError> {
         let mut connection = self.connection()?;
         match self.version {
             PLAIN => seal_values(&mut connection, &key)?,
@@ -82,10 +77,10 @@ impl Cabinet {
                 let sql = "SELECT value FROM storage_check";
                 let check: Vec<u8> = connection.query_row(sql, [], |row| row.get(0)).map_err(failed)?;
                 if key.open(CHECK, check).is_none() {
-                    return Err(KeepError("the records are sealed with another key".to_owned()));
+                    return Err(KeyStoreError("the records are sealed with another key".to_owned()));
                 }
             }
-            newer => return Err(KeepError(format!("its format {newer} is of a newer version of Nuncio"))),
+            newer => return Err(KeyStoreError(format!("its format {newer} is of a newer version of Nuncio"))),
         }
         if self.version != SEALED {
             clean(&connection)?;
@@ -102,45 +97,44 @@ impl Cabinet {
         }
     }
 
-    fn opened(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, KeepError> {
-        let damaged = || KeepError(format!("the record {name:?} is damaged"));
+    fn opened(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, KeyStoreError> {
+        let damaged = || KeyStoreError(format!("the record {name:?} is damaged"));
         match &self.key {
             Some(key) => key.open(name, value).ok_or_else(damaged),
             None => Ok(value),
         }
     }
 
-    /// The connection, to read and write records with.
-    fn records(&self) -> Result<MutexGuard<'_, Connection>, KeepError> {
+    fn records(&self) -> Result<MutexGuard<'_, Connection>, KeyStoreError> {
         let connection = self.connection()?;
         if self.key.is_none() && self.is_sealed() {
-            return Err(KeepError("the records are sealed, and no key was given".to_owned()));
+            return Err(KeyStoreError("the records are sealed, and no key was given".to_owned()));
         }
         Ok(connection)
     }
 
-    fn connection(&self) -> Result<MutexGuard<'_, Connection>, KeepError> {
-        self.connection.lock().map_err(|_| KeepError("another thread died while it was writing".to_owned()))
+    fn connection(&self) -> Result<MutexGuard<'_, Connection>, KeyStoreError> {
+        self.connection.lock().map_err(|_| KeyStoreError("another thread died while it was writing".to_owned()))
     }
 }
 
-impl fmt::Debug for Cabinet {
+impl fmt::Debug for SqliteKeyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cabinet")
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
-fn failed(error: rusqlite::Error) -> KeepError {
-    KeepError(error.to_string())
+fn failed(error: rusqlite::Error) -> KeyStoreError {
+    KeyStoreError(error.to_string())
 }
 
-fn version(connection: &Connection) -> Result<i64, KeepError> {
+fn version(connection: &Connection) -> Result<i64, KeyStoreError> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)
 }
 
-/// Seals every value, all or none.
-fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeepError> {
+/// Encrypts every value in one transaction.
+fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeyStoreError> {
     let transaction = connection.transaction().map_err(failed)?;
     let names: Vec<String> = {
         let mut query = transaction.prepare("SELECT name FROM records").map_err(failed)?;
@@ -165,29 +159,29 @@ fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), Keep
 }
 
 /// Rewrites the file without its free pages, and empties the write-ahead file.
-fn clean(connection: &Connection) -> Result<(), KeepError> {
+fn clean(connection: &Connection) -> Result<(), KeyStoreError> {
     connection.execute_batch("VACUUM").map_err(failed)?;
     checkpoint(connection)?;
     connection.pragma_update(None, "user_version", SEALED).map_err(failed)
 }
 
-fn checkpoint(connection: &Connection) -> Result<(), KeepError> {
+fn checkpoint(connection: &Connection) -> Result<(), KeyStoreError> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
     match busy {
         0 => Ok(()),
-        _ => Err(KeepError("the write-ahead file cannot be emptied: another process reads it".to_owned())),
+        _ => Err(KeyStoreError("the write-ahead file cannot be emptied: another process reads it".to_owned())),
     }
 }
 
-impl Keep for Cabinet {
-    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError> {
+impl KeyStore for SqliteKeyStore {
+    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeyStoreError> {
         let connection = self.records()?;
         let mut query = connection.prepare_cached("SELECT value FROM records WHERE name = ?1").map_err(failed)?;
         let value = query.query_row([name], |row| row.get(0)).optional().map_err(failed)?;
         value.map(|value| self.opened(name, value)).transpose()
     }
 
-    fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
+    fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
         let mut connection = self.records()?;
         let transaction = connection.transaction().map_err(failed)?;
         for (name, value) in changes {
@@ -204,7 +198,7 @@ impl Keep for Cabinet {
         transaction.commit().map_err(failed)
     }
 
-    fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+    fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
         let connection = self.records()?;
         let sql = "SELECT name FROM records WHERE name >= ?1 ORDER BY name";
         let mut query = connection.prepare_cached(sql).map_err(failed)?;
@@ -220,7 +214,7 @@ impl Keep for Cabinet {
         Ok(found)
     }
 
-    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeyStoreError> {
         let connection = self.records()?;
         let sql = "SELECT name, value FROM records WHERE name >= ?1 ORDER BY name";
         let mut query = connection.prepare_cached(sql).map_err(failed)?;
@@ -237,7 +231,7 @@ impl Keep for Cabinet {
         Ok(found)
     }
 
-    fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
+    fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
         self.save(mentioning(self, texts)?)?;
         let connection = self.connection()?;
         connection.execute_batch("VACUUM").map_err(failed)?;
@@ -252,20 +246,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_saved_is_there_again_and_nobody_else_opens_it() {
+    fn saved_keys_survive_reopening_and_the_file_is_locked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
         let change = |name: &str, value: Option<&[u8]>| (name.to_owned(), value.map(<[u8]>::to_vec));
         {
-            let cabinet = Cabinet::open(&path).unwrap();
+            let cabinet = SqliteKeyStore::open(&path).unwrap();
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             cabinet
                 .save(vec![change("a/1", Some(b"one")), change("a/2", Some(b"two")), change("b", Some(b"x"))])
                 .unwrap();
             cabinet.save(vec![change("a/1", Some(b"three")), change("b", None)]).unwrap();
-            assert!(Cabinet::open(&path).is_err(), "two use one drawer");
+            assert!(SqliteKeyStore::open(&path).is_err(), "two use one drawer");
         }
-        let cabinet = Cabinet::open(&path).unwrap();
+        let cabinet = SqliteKeyStore::open(&path).unwrap();
         assert_eq!(cabinet.load("a/1").unwrap().as_deref(), Some(b"three".as_slice()));
         assert_eq!(cabinet.load("b").unwrap(), None);
         assert_eq!(cabinet.names("a/").unwrap(), ["a/1", "a/2"]);
@@ -275,7 +269,6 @@ mod tests {
         assert_eq!(cabinet.all("c").unwrap(), []);
     }
 
-    /// The bytes of all files in a folder.
     fn bytes_in(folder: &Path) -> Vec<u8> {
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         files.flat_map(|file| std::fs::read(file).unwrap()).collect()
@@ -285,16 +278,16 @@ mod tests {
         bytes_in(folder).windows(text.len()).any(|window| window == text.as_bytes())
     }
 
-    fn save(cabinet: &Cabinet, name: &str, value: &str) {
+    fn save(cabinet: &SqliteKeyStore, name: &str, value: &str) {
         cabinet.save(vec![(name.to_owned(), Some(value.as_bytes().to_vec()))]).unwrap();
     }
 
     #[test]
-    fn plain_file_is_sealed_and_no_plain_value_stays_on_disk() {
+    fn sealing_plain_file_leaves_no_plain_value_on_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
         // Enough that some values are in the file and some in the write-ahead file, and that pages were freed.
-        let plain = Cabinet::open(&path).unwrap();
+        let plain = SqliteKeyStore::open(&path).unwrap();
         for number in 0..400 {
             save(&plain, &format!("talk/{number:03}"), &format!("plain {number} {}", "x".repeat(5000)));
         }
@@ -314,25 +307,25 @@ mod tests {
         drop(sealed);
         assert!(!holds(folder.path(), "plain "), "after it was closed");
 
-        let unopened = Cabinet::open(&path).unwrap();
+        let unopened = SqliteKeyStore::open(&path).unwrap();
         assert!(unopened.load("talk/400").is_err() && unopened.names("").is_err(), "without the key");
         assert!(unopened.save(vec![("talk/400".to_owned(), None)]).is_err());
         assert!(unopened.seal_with(again).unwrap_err().0.contains("another key"));
     }
 
     #[test]
-    fn sealing_that_was_interrupted_before_cleaning_is_finished_at_the_next_start() {
+    fn interrupted_sealing_is_completed_at_next_open() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
         let by = WrappingKey::random();
         let key = StorageKey::random();
         let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });
         {
-            let plain = Cabinet::open(&path).unwrap();
+            let plain = SqliteKeyStore::open(&path).unwrap();
             save(&plain, "talk/1", "plain words");
             seal_values(&mut plain.connection().unwrap(), &key).unwrap();
         }
-        let cabinet = Cabinet::open(&path).unwrap();
+        let cabinet = SqliteKeyStore::open(&path).unwrap();
         assert_eq!(cabinet.version, SEALED_UNCLEANED);
         let cabinet = cabinet.seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
         assert_eq!(version(&cabinet.connection().unwrap()).unwrap(), SEALED);
@@ -341,7 +334,7 @@ mod tests {
         let newer = SEALED + 1;
         cabinet.connection().unwrap().pragma_update(None, "user_version", newer).unwrap();
         drop(cabinet);
-        let newer = Cabinet::open(&path).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap_err();
+        let newer = SqliteKeyStore::open(&path).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap_err();
         assert!(newer.0.contains("newer version"), "{newer}");
     }
 }

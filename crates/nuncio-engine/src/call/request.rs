@@ -1,0 +1,89 @@
+//! Requests to the call chain and their outcomes.
+
+use nuncio_core::execution::{ExecutionFailure, TraceIds};
+use nuncio_core::ids::{CallId, SessionId, ToolName};
+use nuncio_core::message::Content;
+use nuncio_core::policy::Protocol;
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Caller;
+use crate::invoke::PendingInsert;
+use crate::ports::runner::ToolOutput;
+use crate::ports::store::ResultTarget;
+use crate::publish::PublishedAgent;
+
+/// A tool-call request.
+pub struct ToolCallRequest<'a> {
+    pub caller: &'a Caller,
+    pub protocol: Protocol,
+    pub served: &'a PublishedAgent,
+    pub id: CallId,
+    /// Tool name as the caller sent it; it may not exist.
+    pub tool: ToolName,
+    pub arguments: Map<String, Value>,
+    /// Whether the tool is available to the caller here. If not, the call fails as for an unknown tool.
+    pub offered: bool,
+    pub client: ClientDecision,
+    pub turn: Option<(SessionId, u64)>,
+    /// Where the result is stored, in the same commit as the audit record.
+    pub place: Option<ResultTarget>,
+    /// The execution of the call if it is not stored yet; it is stored with the first commit of the call.
+    pub entry: Option<&'a PendingInsert>,
+    /// Trace identifiers that are forwarded to the tool.
+    pub trace: &'a TraceIds,
+    /// Called when the start is stored, before the tool runs.
+    pub began: Option<&'a (dyn Fn(Timestamp) + Sync)>,
+    pub deadline: Timestamp,
+    pub cancel: &'a CancellationToken,
+}
+
+/// What the client application decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientDecision {
+    /// Not asked: the protocol has no such question, or the tool is internal to the agent.
+    NotAsked,
+    /// The app marked the tool as trusted.
+    Trusts,
+    /// The app wants to be asked and was not asked yet.
+    AskFirst,
+    Yes,
+    No {
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallOutcome {
+    /// The call ended and is recorded.
+    Ended(FinishedCall),
+    /// The app must decide first. Nothing was run or stored.
+    AskClient,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedCall {
+    pub result: Result<ToolOutput, ExecutionFailure>,
+    pub at: Timestamp,
+}
+
+impl FinishedCall {
+    /// Content for the brain and the history: the output, or the failure message.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        match &self.result {
+            Ok(output) => output.message_content(),
+            Err(failure) => Content::Text(failure.message.clone()),
+        }
+    }
+}
+
+/// Refusal text that AAP prescribes.
+#[must_use]
+pub fn denial(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) if !reason.is_empty() => format!("Tool call denied: {reason}"),
+        _ => "Tool call denied".to_owned(),
+    }
+}

@@ -1,0 +1,86 @@
+//! Waiters for notifications. One task subscribes to the bus for all of them, so that a notification wakes only its
+//! recipient however many are connected.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+
+use futures_util::StreamExt as _;
+use nuncio_core::happening::Recipient;
+use tokio::sync::Notify;
+
+use crate::Engine;
+use crate::ports::bus::BusNotice;
+
+/// Table size at which unused waiters are removed for the first time.
+const FIRST_SWEEP: usize = 1024;
+
+/// One `Notify` per recipient that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct MailWaiters {
+    table: Mutex<WaiterTable>,
+    listening: Once,
+}
+
+#[derive(Debug)]
+struct WaiterTable {
+    by_recipient: HashMap<Recipient, Weak<Notify>>,
+    /// Table size at which unused waiters are removed next.
+    sweep_at: usize,
+}
+
+impl Default for MailWaiters {
+    fn default() -> Self {
+        let table = WaiterTable { by_recipient: HashMap::new(), sweep_at: FIRST_SWEEP };
+        Self { table: Mutex::new(table), listening: Once::new() }
+    }
+}
+
+impl MailWaiters {
+    /// The `Notify` of a recipient, which fires for every notification from now on.
+    pub(crate) fn enter(&self, engine: &Engine, recipient: &Recipient) -> Arc<Notify> {
+        self.listening.call_once(|| listen(engine));
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiter) = table.by_recipient.get(recipient).and_then(Weak::upgrade) {
+            return waiter;
+        }
+        if table.by_recipient.len() >= table.sweep_at {
+            table.by_recipient.retain(|_, waiter| waiter.strong_count() > 0);
+            table.sweep_at = (table.by_recipient.len() * 2).max(FIRST_SWEEP);
+        }
+        let waiter = Arc::new(Notify::new());
+        table.by_recipient.insert(recipient.clone(), Arc::downgrade(&waiter));
+        waiter
+    }
+
+    /// Wakes the waiters of these recipients; all waiters if the list is empty.
+    fn wake(&self, recipients: &[Recipient]) {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let wake = |waiter: &Weak<Notify>| {
+            if let Some(waiter) = waiter.upgrade() {
+                waiter.notify_waiters();
+            }
+        };
+        match recipients {
+            [] => table.by_recipient.values().for_each(wake),
+            named => named.iter().filter_map(|recipient| table.by_recipient.get(recipient)).for_each(wake),
+        }
+    }
+}
+
+/// Subscribes to the bus until the server stops.
+fn listen(engine: &Engine) {
+    let mut notices = engine.bus().subscribe();
+    let listener = engine.clone();
+    engine.spawn(async move {
+        loop {
+            tokio::select! {
+                notice = notices.next() => match notice {
+                    Some(BusNotice::Mail(recipients)) => listener.mail_waiters().wake(&recipients),
+                    Some(_) => {}
+                    None => return,
+                },
+                () = listener.closing().cancelled() => return,
+            }
+        }
+    });
+}

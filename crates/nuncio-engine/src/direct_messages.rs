@@ -1,0 +1,236 @@
+//! Direct messages between agents (ANP `direct.send`). A reply that is due is stored before the agent's turn begins and
+//! until it is delivered; replies to messages sent from here are stored for whoever asks.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{AgentName, SessionId};
+use nuncio_core::policy::Protocol;
+use nuncio_core::time::Timestamp;
+use serde_json::json;
+
+use crate::Engine;
+use crate::access::Caller;
+use crate::converse::Idempotency;
+use crate::error::EngineError;
+use crate::ports::peers::{DirectMessageReply, PendingReply, SentDirectMessage};
+use crate::ports::store::{Change, Conflict, StoreError};
+use crate::publish::PublishedAgent;
+
+/// Maximum delivery attempts per reply.
+const ATTEMPTS: u32 = 12;
+
+/// Pause after the first failure; doubled up to `MAX_PAUSE`.
+const PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(3 * 3600);
+
+/// Extra time after the turn limit at which a reply is checked even without a notification.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// Retention of sent messages.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyAddress {
+    /// Recipient's message address.
+    pub to: String,
+    pub answers: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncomingMessage {
+    /// Session of the caller that the message continues.
+    pub session: SessionId,
+    pub text: String,
+    /// Identifies the message; a repetition is the same message.
+    pub once: Idempotency,
+    pub from: ReplyAddress,
+    pub protocol: Protocol,
+}
+
+/// Content of a pending reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplyContent {
+    Text(String),
+    /// No reply: the agent said nothing, or the turn never began.
+    Nothing,
+    /// The turn still runs.
+    NotYet,
+}
+
+impl Engine {
+    /// Passes a message to an agent; its reply is delivered to `from`, also after a restart. Message and pending reply
+    /// are stored when this returns.
+    ///
+    /// # Errors
+    /// The message was refused. No pending reply is left then.
+    pub async fn receive_direct_message(
+        &self,
+        caller: &Caller,
+        served: &PublishedAgent,
+        letter: IncomingMessage,
+    ) -> Result<(), EngineError> {
+        let IncomingMessage { session, text, once, from, protocol } = letter;
+        let name = json!([served.agent.name, from.to, from.answers, once.key, once.body]);
+        let owed = PendingReply {
+            id: Digest::of_json(&name).to_string(),
+            session: session.clone(),
+            request: once.key.clone(),
+            owner: caller.principal.clone(),
+            agent: served.agent.name.clone(),
+            to: from.to,
+            answers: from.answers,
+            due: self.now().after(self.limits().turn + MARGIN),
+            attempts: 0,
+        };
+        // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
+        // other order could lose a reply.
+        self.store().commit(vec![Change::PutPendingReply(owed.clone())]).await?;
+        let begun = self.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
+        let turn = match begun {
+            Ok(turn) => turn,
+            Err(error) => {
+                self.store().commit(vec![Change::RemovePendingReply(owed.id)]).await?;
+                return Err(error);
+            }
+        };
+        let engine = self.clone();
+        self.tasks().spawn(async move {
+            turn.finished().await;
+            let now = PendingReply { due: engine.now(), ..owed };
+            match engine.store().commit(vec![Change::PutPendingReply(now)]).await {
+                Ok(()) | Err(StoreError::Conflict(_)) => engine.answers().notify_one(),
+                Err(error) => tracing::error!(%error, "an answer is taken later"),
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
+    /// [`Engine::recover`].
+    pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
+        let owed = self.store().pending_replies(Timestamp::LAST, usize::MAX).await?;
+        let (count, now) = (owed.len(), self.now());
+        let due = owed.into_iter().map(|owed| Change::PutPendingReply(PendingReply { due: owed.due.min(now), ..owed }));
+        self.store().commit(due.collect()).await?;
+        Ok(count)
+    }
+
+    /// Pending replies that are due, without those in `known`.
+    pub async fn pending_replies_due(
+        &self,
+        known: &HashSet<String>,
+        limit: usize,
+    ) -> Result<Vec<PendingReply>, EngineError> {
+        let all = self.store().pending_replies(self.now(), known.len().saturating_add(limit)).await?;
+        Ok(all.into_iter().filter(|owed| !known.contains(&owed.id)).take(limit).collect())
+    }
+
+    pub async fn next_pending_reply(&self, known: &HashSet<String>) -> Result<Option<Timestamp>, EngineError> {
+        let all = self.store().pending_replies(Timestamp::LAST, known.len().saturating_add(1)).await?;
+        Ok(all.into_iter().find(|owed| !known.contains(&owed.id)).map(|owed| owed.due))
+    }
+
+    pub async fn wait_for_pending_reply(&self) {
+        self.answers().notified().await;
+    }
+
+    /// Content of a pending reply; a failure message is a reply too.
+    pub async fn reply_content(&self, owed: &PendingReply) -> Result<ReplyContent, EngineError> {
+        let caller = Caller::new(owed.owner.clone());
+        let route = format!("turns/{}", owed.session);
+        let begun = self.store().idempotency_record(&owed.owner, &route, &owed.request).await?;
+        let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(ReplyContent::Nothing) };
+        let turn = match self.turn(&caller, owed.session.as_str(), Some(number)).await {
+            Ok(turn) => turn,
+            Err(error) if matches!(error.code, Code::TurnNotFound | Code::SessionNotFound) => {
+                return Ok(ReplyContent::Nothing);
+            }
+            Err(error) => return Err(error),
+        };
+        if !turn.read(|log| log.stop().is_some()) {
+            return Ok(ReplyContent::NotYet);
+        }
+        let text = turn.answer().unwrap_or_else(|failure| failure.message);
+        Ok(if text.is_empty() { ReplyContent::Nothing } else { ReplyContent::Text(text) })
+    }
+
+    /// Removes a reply that was delivered or has no content.
+    pub async fn remove_pending_reply(&self, owed: &PendingReply) -> Result<(), EngineError> {
+        Ok(self.store().commit(vec![Change::RemovePendingReply(owed.id.clone())]).await?)
+    }
+
+    /// Schedules the next attempt and returns its time, or `None` after the last attempt.
+    pub async fn retry_pending_reply(&self, owed: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
+        let attempts = owed.attempts + 1;
+        if attempts >= ATTEMPTS {
+            self.remove_pending_reply(owed).await?;
+            return Ok(None);
+        }
+        let pause = PAUSE.saturating_mul(2_u32.saturating_pow(attempts - 1)).min(MAX_PAUSE);
+        self.reschedule_reply(PendingReply { attempts, ..owed.clone() }, pause).await
+    }
+
+    /// Checks again later, because the turn still runs.
+    pub async fn postpone_pending_reply(&self, owed: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
+        self.reschedule_reply(owed.clone(), MARGIN).await
+    }
+
+    async fn reschedule_reply(&self, owed: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
+        let due = self.now().after(pause);
+        match self.store().commit(vec![Change::PutPendingReply(PendingReply { due, ..owed })]).await {
+            // The session was deleted.
+            Err(StoreError::Conflict(Conflict::NoSession)) => Ok(None),
+            other => {
+                other?;
+                Ok(Some(due))
+            }
+        }
+    }
+
+    /// Stores an outgoing message before it is sent, so that the reply can be matched.
+    pub async fn record_direct_message(
+        &self,
+        agent: &AgentName,
+        id: &str,
+        to: &str,
+    ) -> Result<SentDirectMessage, EngineError> {
+        let now = self.now();
+        let letter = SentDirectMessage {
+            id: id.to_owned(),
+            agent: agent.clone(),
+            to: to.to_owned(),
+            sent_at: now,
+            answer: None,
+        };
+        let changes = vec![Change::ForgetDirectMessages(now.before(KEPT)), Change::CreateDirectMessage(letter.clone())];
+        self.store().commit(changes).await?;
+        Ok(letter)
+    }
+
+    /// An outgoing message of an agent, with its reply once it came.
+    pub async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<SentDirectMessage, EngineError> {
+        let found = self.store().direct_message(agent, id).await?;
+        found.ok_or_else(|| EngineError::new(Code::NotFound, format!("{agent} sent no such message")))
+    }
+
+    /// Stores a reply to an outgoing message; returns false unless `from` is its recipient.
+    pub async fn record_direct_reply(
+        &self,
+        agent: &AgentName,
+        id: &str,
+        from: &str,
+        text: String,
+    ) -> Result<bool, EngineError> {
+        let answer = DirectMessageReply { text, at: self.now() };
+        let change =
+            Change::AnswerDirectMessage { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
+        match self.store().commit(vec![change]).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
