@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::did::Did;
 use crate::error::AuthError;
-use crate::fields::Fields;
+use crate::fields::HeaderFields;
 use crate::http_signature::SignatureInput;
 
 /// Value of `Accept-Signature` (RFC 9421 §5): the components our servers require a signature to cover.
@@ -32,7 +32,7 @@ impl Challenge {
     pub fn new(realm: &str, error: &AuthError, nonce: Option<&str>) -> Self {
         Self {
             realm: Some(realm.to_owned()),
-            error: Some(error.word().to_owned()),
+            error: Some(error.error_code().to_owned()),
             description: Some(error.to_string()),
             nonce: nonce.map(str::to_owned),
         }
@@ -80,7 +80,7 @@ impl Challenge {
 
     /// Returns whether signing again can succeed: false when the server rejects this DID or key and gave no new nonce.
     #[must_use]
-    pub fn is_worth_a_retry(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         let hopeless = ["invalid_did", "invalid_verification_method", "forbidden_did"];
         self.nonce.is_some() || !self.error.as_deref().is_some_and(|error| hopeless.contains(&error))
     }
@@ -94,7 +94,7 @@ pub fn accepted_components(field: &str) -> Vec<String> {
 
 /// Keeps the requested components that this request actually has, in the server's order.
 #[must_use]
-pub fn satisfiable<S: AsRef<str>>(components: &[S], headers: &dyn Fields, body: &[u8]) -> Vec<String> {
+pub fn satisfiable_components<S: AsRef<str>>(components: &[S], headers: &dyn HeaderFields, body: &[u8]) -> Vec<String> {
     let has = |name: &str| match name {
         "@method" | "@target-uri" | "@authority" | "@scheme" | "@path" | "@query" | "@request-target" => true,
         "content-digest" => !body.is_empty(),

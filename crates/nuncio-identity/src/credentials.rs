@@ -1,8 +1,8 @@
 //! Finds the credentials in the header fields of a request.
 
 use crate::error::AuthError;
-use crate::fields::Fields;
-use crate::http_signature::Claim;
+use crate::fields::HeaderFields;
+use crate::http_signature::SignatureClaim;
 use crate::legacy::LegacyClaim;
 
 /// Credentials of a request, parsed but not verified.
@@ -11,21 +11,21 @@ pub enum Credentials {
     /// `Authorization: Bearer …`.
     Bearer(String),
     /// `Signature-Input` and `Signature`.
-    Signature(Box<Claim>),
+    Signature(Box<SignatureClaim>),
     /// `Authorization: DIDWba …`, the header of clients before ANP 1.1.
     Legacy(Box<LegacyClaim>),
 }
 
 /// The signing schemes that a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schemes {
+pub struct AcceptedSchemes {
     /// RFC 9421 message signatures.
     pub signature: bool,
     /// The `DIDWba` header of clients before ANP 1.1.
     pub legacy: bool,
 }
 
-impl Default for Schemes {
+impl Default for AcceptedSchemes {
     fn default() -> Self {
         Self { signature: true, legacy: true }
     }
@@ -37,7 +37,7 @@ impl Credentials {
     /// # Errors
     /// [`AuthError::Missing`] if there are none (an unknown `Authorization` scheme counts as none);
     /// [`AuthError::Request`] if they are malformed or of a scheme that is switched off.
-    pub fn read(headers: &dyn Fields, schemes: Schemes) -> Result<Self, AuthError> {
+    pub fn read(headers: &dyn HeaderFields, schemes: AcceptedSchemes) -> Result<Self, AuthError> {
         let authorization = headers.field("authorization");
         let (scheme, rest) = authorization.as_deref().and_then(|text| text.split_once(' ')).unwrap_or_default();
         if scheme.eq_ignore_ascii_case("bearer") {
@@ -49,7 +49,7 @@ impl Credentials {
                 return Err(AuthError::Request("signed requests are switched off here".to_owned()));
             }
             (Some(input), Some(signature)) => {
-                return Claim::read(&input, &signature).map(|claim| Self::Signature(Box::new(claim)));
+                return SignatureClaim::read(&input, &signature).map(|claim| Self::Signature(Box::new(claim)));
             }
             (Some(_), None) => return Err(AuthError::Request("Signature is missing".to_owned())),
             (None, Some(_)) => return Err(AuthError::Request("Signature-Input is missing".to_owned())),

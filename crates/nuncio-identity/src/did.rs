@@ -58,7 +58,7 @@ pub enum DidError {
 impl DidError {
     /// Stable error code.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         match self {
             Self::Method => "did_method_unsupported",
             Self::TooLong => "did_too_long",

@@ -4,7 +4,7 @@ mod binding;
 mod build;
 mod read;
 
-pub use binding::{Binding, BindingError, BoundDocument, K1Proof};
+pub use binding::{BindingError, BoundDocument, DocumentBinding, K1ProofRule};
 pub use build::{KEY_FRAGMENT, NewDocument};
 pub use read::{DocumentError, MAX_DOCUMENT_BYTES, Service, VerificationMethod};
 

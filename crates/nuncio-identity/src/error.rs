@@ -46,7 +46,7 @@ pub enum AuthError {
 impl AuthError {
     /// Error code of ANP-02, as written in the challenge.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         match self {
             Self::Missing | Self::Request(_) => "invalid_request",
             Self::Nonce(_) => "invalid_nonce",

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 /// A collection of HTTP header fields.
-pub trait Fields {
+pub trait HeaderFields {
     /// The value of a field: all lines of that name, trimmed and joined by `, `. `None` if there is no such line, or if
     /// one of them is not UTF-8.
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
-impl Fields for http::HeaderMap {
+impl HeaderFields for http::HeaderMap {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut lines = self.get_all(name).iter();
         let first = std::str::from_utf8(lines.next()?.as_bytes()).ok()?.trim();
@@ -17,7 +17,7 @@ impl Fields for http::HeaderMap {
     }
 }
 
-impl<N: AsRef<str>, V: AsRef<str>> Fields for [(N, V)] {
+impl<N: AsRef<str>, V: AsRef<str>> HeaderFields for [(N, V)] {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut lines = self.iter().filter(|(given, _)| given.as_ref().eq_ignore_ascii_case(name));
         let first = lines.next()?.1.as_ref().trim();
@@ -25,13 +25,13 @@ impl<N: AsRef<str>, V: AsRef<str>> Fields for [(N, V)] {
     }
 }
 
-impl<N: AsRef<str>, V: AsRef<str>> Fields for Vec<(N, V)> {
+impl<N: AsRef<str>, V: AsRef<str>> HeaderFields for Vec<(N, V)> {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         self.as_slice().field(name)
     }
 }
 
-impl<N: AsRef<str>, V: AsRef<str>, const L: usize> Fields for [(N, V); L] {
+impl<N: AsRef<str>, V: AsRef<str>, const L: usize> HeaderFields for [(N, V); L] {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         self.as_slice().field(name)
     }

@@ -9,15 +9,15 @@ pub(crate) mod parameters;
 mod sign;
 mod verify;
 
-pub use base::{Authority, host, normal_authority, signature_base};
+pub use base::{AuthorityForm, host, normal_authority, signature_base};
 pub use digest::{check_content_digest, content_digest};
 pub use parameters::SignatureInput;
 pub use sign::{SignatureHeaders, SigningOptions, default_components, sign, sign_covering};
-pub use verify::{Claim, Policy, Verified, verify_request};
+pub use verify::{SignatureClaim, SignaturePolicy, VerifiedSigner, verify_request};
 
 use std::fmt;
 
-use crate::fields::Fields;
+use crate::fields::HeaderFields;
 
 /// Label of the signatures we make. It is preferred when a request has several signatures.
 pub const LABEL: &str = "sig1";
@@ -28,7 +28,7 @@ pub struct SignedRequest<'a> {
     pub method: &'a str,
     /// The absolute URL the client requested, as sent: scheme, host, path and query.
     pub target_uri: &'a str,
-    pub headers: &'a dyn Fields,
+    pub headers: &'a dyn HeaderFields,
     /// An empty slice means no body.
     pub body: &'a [u8],
 }

@@ -6,7 +6,7 @@ mod verifying;
 
 pub use method::MethodKey;
 pub use signing::SigningKey;
-pub use verifying::{Algorithm, BadSignature, VerifyingKey};
+pub use verifying::{BadSignature, SignatureAlgorithm, VerifyingKey};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -29,7 +29,7 @@ pub enum KeyError {
 impl KeyError {
     /// Stable error code.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         match self {
             Self::Point(_) => "key_point_invalid",
             Self::Encoding(_) => "key_encoding_invalid",

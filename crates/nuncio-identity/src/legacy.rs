@@ -9,15 +9,15 @@ use crate::did::{Did, DidUrl};
 use crate::document::BoundDocument;
 use crate::encoding::{base64url, from_base64url};
 use crate::error::AuthError;
-use crate::http_signature::{Policy, Verified};
+use crate::http_signature::{SignaturePolicy, VerifiedSigner};
 use crate::jcs;
 use crate::keys::SigningKey;
-use crate::moment;
+use crate::rfc3339;
 
 /// A parsed legacy header that is not verified.
 #[derive(Debug, Clone)]
 pub struct LegacyClaim {
-    version: Version,
+    version: LegacyVersion,
     key_id: DidUrl,
     nonce: String,
     timestamp: String,
@@ -26,14 +26,14 @@ pub struct LegacyClaim {
 
 /// Header version. It decides under which member name the host is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum LegacyVersion {
     /// Before 1.1: the member is `service`.
     V1_0,
     /// From 1.1 on, and if no version is given: the member is `aud`.
     V1_1,
 }
 
-impl Version {
+impl LegacyVersion {
     fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
         let number = |digits: &str| digits.parse::<u16>().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -56,7 +56,7 @@ impl Version {
 }
 
 /// The signed bytes: SHA-256 of the canonical JSON of four members.
-fn signed_bytes(version: Version, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
+fn signed_bytes(version: LegacyVersion, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
     let signed = json!({ "did": did.as_str(), "nonce": nonce, "timestamp": timestamp, version.host_member(): host });
     jcs::sha256(&jcs::canonical(&signed))
 }
@@ -64,8 +64,15 @@ fn signed_bytes(version: Version, did: &Did, nonce: &str, timestamp: &str, host:
 impl LegacyClaim {
     /// Signs the header for a host, given without its port.
     #[must_use]
-    pub fn make(key_id: &DidUrl, key: &SigningKey, host: &str, nonce: &str, now: Timestamp, version: Version) -> Self {
-        let timestamp = moment::write(now);
+    pub fn make(
+        key_id: &DidUrl,
+        key: &SigningKey,
+        host: &str,
+        nonce: &str,
+        now: Timestamp,
+        version: LegacyVersion,
+    ) -> Self {
+        let timestamp = rfc3339::write(now);
         let signature = key.sign(&signed_bytes(version, key_id.did(), nonce, &timestamp, host));
         Self { version, key_id: key_id.clone(), nonce: nonce.to_owned(), timestamp, signature: base64url(&signature) }
     }
@@ -92,7 +99,7 @@ impl LegacyClaim {
             let missing = || AuthError::Request(format!("the DIDWba header has no usable {name}"));
             member(name).filter(|text| !text.is_empty() && text.len() <= most).ok_or_else(missing)
         };
-        let version = member("v").map_or(Some(Version::V1_1), Version::parse);
+        let version = member("v").map_or(Some(LegacyVersion::V1_1), LegacyVersion::parse);
         let version = version.ok_or_else(|| AuthError::Request("v is no version such as 1.1".to_owned()))?;
         let nonce = text("nonce", 256)?;
         let timestamp = text("timestamp", 40)?;
@@ -140,22 +147,22 @@ impl LegacyClaim {
     }
 
     /// Makes the check that needs no DID document: the time.
-    pub fn check(&self, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
-        policy.check(moment::seconds(self.moment()?), None, now)
+    pub fn check(&self, now: Timestamp, policy: &SignaturePolicy) -> Result<(), AuthError> {
+        policy.check(rfc3339::seconds(self.moment()?), None, now)
     }
 
     fn moment(&self) -> Result<Timestamp, AuthError> {
-        moment::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
+        rfc3339::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
     }
 
     /// Verifies the signature for a host, given without its port. Does not repeat [`LegacyClaim::check`].
-    pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<Verified, AuthError> {
+    pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         let unfit = AuthError::Signature("the signature does not fit the DID, the host, the nonce and the time");
         let signature = from_base64url(&self.signature).ok_or_else(|| unfit.clone())?;
         let signed = signed_bytes(self.version, self.key_id.did(), &self.nonce, &self.timestamp, host);
         key.verify(&signed, &signature).map_err(|_| unfit)?;
-        Ok(Verified {
+        Ok(VerifiedSigner {
             did: self.key_id.did().clone(),
             key_id: self.key_id.clone(),
             nonce: Some(self.nonce.clone()),

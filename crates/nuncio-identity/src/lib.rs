@@ -22,19 +22,21 @@ pub mod jcs;
 pub mod keys;
 pub mod ledger;
 pub mod legacy;
-pub mod moment;
 pub mod origin_proof;
 pub mod proof;
 pub mod replay;
+pub mod rfc3339;
 pub mod seal;
 pub mod token;
 
-pub use credentials::{Credentials, Schemes};
+pub use credentials::{AcceptedSchemes, Credentials};
 pub use did::{Did, DidError, DidUrl, Fingerprint};
-pub use document::{Binding, BindingError, BoundDocument, DidDocument, DocumentError, K1Proof, NewDocument, Service};
+pub use document::{
+    BindingError, BoundDocument, DidDocument, DocumentBinding, DocumentError, K1ProofRule, NewDocument, Service,
+};
 pub use error::AuthError;
-pub use fields::Fields;
-pub use http_signature::{Claim, Policy, SignedRequest, Verified, verify_request};
+pub use fields::HeaderFields;
+pub use http_signature::{SignatureClaim, SignaturePolicy, SignedRequest, VerifiedSigner, verify_request};
 pub use keys::{KeyError, SigningKey, VerifyingKey};
 pub use proof::ProofError;
 pub use replay::{ReplayError, ReplayMemory};

@@ -9,10 +9,10 @@ use crate::document::BoundDocument;
 use crate::encoding::base64;
 use crate::error::AuthError;
 use crate::http_signature::parameters::read_signature;
-use crate::http_signature::{LABEL, Policy, SignatureInput, SigningOptions, Verified, content_digest};
+use crate::http_signature::{LABEL, SignatureInput, SignaturePolicy, SigningOptions, VerifiedSigner, content_digest};
 use crate::jcs;
 use crate::keys::SigningKey;
-use crate::moment;
+use crate::rfc3339;
 
 /// Value of `scheme` in `params.auth`.
 pub const SCHEME: &str = "anp-rfc9421-origin-proof-v1";
@@ -75,8 +75,8 @@ impl OriginRequest<'_> {
     /// `meta.target` has no kind or DID.
     pub fn sign(&self, key: &SigningKey, options: &SigningOptions<'_>) -> Result<OriginProof, AuthError> {
         let content_digest = content_digest(&self.canonical());
-        let expires = options.expires.map(moment::seconds);
-        let created = moment::seconds(options.created);
+        let expires = options.expires.map(rfc3339::seconds);
+        let created = rfc3339::seconds(options.created);
         let parameters = SignatureInput::write(&COMPONENTS, created, expires, options.nonce, options.key_id);
         let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
         let base = self.signature_base(&content_digest, &parameters).ok_or_else(no_target)?;
@@ -192,7 +192,12 @@ impl OriginClaim {
     }
 
     /// Makes the checks that need no DID document: sender, digest, times, and presence of the nonce.
-    pub fn check(&self, request: &OriginRequest<'_>, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
+    pub fn check(
+        &self,
+        request: &OriginRequest<'_>,
+        now: Timestamp,
+        policy: &SignaturePolicy,
+    ) -> Result<(), AuthError> {
         if request.meta.get("sender_did").and_then(Value::as_str) != Some(self.key_id.did().as_str()) {
             return Err(AuthError::VerificationMethod("the key is not the one of meta.sender_did".to_owned()));
         }
@@ -206,7 +211,7 @@ impl OriginClaim {
     }
 
     /// Verifies the signature with the key from the sender's document. Does not repeat [`OriginClaim::check`].
-    pub fn verify(&self, request: &OriginRequest<'_>, document: &BoundDocument) -> Result<Verified, AuthError> {
+    pub fn verify(&self, request: &OriginRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
             return Err(AuthError::Signature("alg is not what the key signs with"));
@@ -215,12 +220,12 @@ impl OriginClaim {
         let base = request.signature_base(&self.digest, &self.input.raw).ok_or_else(no_target)?;
         key.verify(base.as_bytes(), &self.signature)
             .map_err(|_| AuthError::Signature("the origin proof does not fit the request"))?;
-        Ok(Verified {
+        Ok(VerifiedSigner {
             did: self.key_id.did().clone(),
             key_id: self.key_id.clone(),
             nonce: self.input.nonce.clone(),
-            created: moment::from_seconds(self.created),
-            expires: self.input.expires.map(moment::from_seconds),
+            created: rfc3339::from_seconds(self.created),
+            expires: self.input.expires.map(rfc3339::from_seconds),
         })
     }
 }
@@ -231,8 +236,8 @@ pub fn verify_origin(
     request: &OriginRequest<'_>,
     document: &BoundDocument,
     now: Timestamp,
-    policy: &Policy,
-) -> Result<Verified, AuthError> {
+    policy: &SignaturePolicy,
+) -> Result<VerifiedSigner, AuthError> {
     let claim = proof.claim()?;
     claim.check(request, now, policy)?;
     claim.verify(request, document)

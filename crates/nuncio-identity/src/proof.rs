@@ -5,21 +5,21 @@ mod description;
 mod object;
 mod sign;
 
-pub use description::{DescriptionRules, Signer, verify_description};
+pub use description::{AllowedSigner, DescriptionRules, verify_description};
 pub use object::{sign_object, verify_object};
-pub use sign::{Encoding, ProofOptions, sign};
+pub use sign::{ProofEncoding, ProofOptions, sign};
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::encoding::{base64url_exact, from_multibase};
 use crate::jcs;
-use crate::keys::{Algorithm, VerifyingKey};
-use crate::moment;
+use crate::keys::{SignatureAlgorithm, VerifyingKey};
+use crate::rfc3339;
 
 /// Signature suite of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suite {
+pub enum ProofSuite {
     /// `DataIntegrityProof` with `eddsa-jcs-2022`, the suite we write.
     EddsaJcs2022,
     /// `DataIntegrityProof` with `didwba-jcs-ecdsa-secp256k1-2025`.
@@ -60,7 +60,7 @@ pub enum ProofError {
     KeyMissing(String),
     /// The proof is restricted to another host, or its challenge is missing or wrong.
     #[error("the proof is for another place: {0}")]
-    Place(&'static str),
+    Audience(&'static str),
     #[error("the @context of the proof is not the document's")]
     Context,
     #[error("the signature of the proof does not fit the document")]
@@ -70,7 +70,7 @@ pub enum ProofError {
 impl ProofError {
     /// Stable error code; the same as in ANP's SDK where it has one.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         match self {
             Self::Missing => "proof_missing",
             Self::Field(_) => "proof_field_missing",
@@ -83,7 +83,7 @@ impl ProofError {
             Self::IssuerMismatch => "issuer_did_mismatch",
             Self::Unauthorised(_) => "verification_method_unauthorized",
             Self::KeyMissing(_) => "verification_method_missing",
-            Self::Place(_) => "proof_place_invalid",
+            Self::Audience(_) => "proof_place_invalid",
             Self::Context => "proof_context_invalid",
             Self::Signature => "proof_signature_invalid",
         }
@@ -93,7 +93,7 @@ impl ProofError {
 /// A parsed proof that is not verified.
 #[derive(Debug, Clone)]
 pub struct Proof<'a> {
-    pub suite: Suite,
+    pub suite: ProofSuite,
     pub purpose: &'a str,
     /// The key reference, as written.
     pub verification_method: &'a str,
@@ -127,10 +127,10 @@ impl<'a> Proof<'a> {
         };
         let text = |name: &'static str| optional(name)?.ok_or(ProofError::Field(name));
         let moment = |name: &'static str| {
-            optional(name)?.map(|text| moment::read(text).ok_or(ProofError::Moment(name))).transpose()
+            optional(name)?.map(|text| rfc3339::read(text).ok_or(ProofError::Moment(name))).transpose()
         };
         Ok(Self {
-            suite: Suite::read(text("type")?, optional("cryptosuite")?)?,
+            suite: ProofSuite::read(text("type")?, optional("cryptosuite")?)?,
             purpose: text("proofPurpose")?,
             verification_method: text("verificationMethod")?,
             created: moment("created")?,
@@ -148,7 +148,7 @@ impl<'a> Proof<'a> {
     /// The signature does not match, or the proof has expired.
     pub fn verify(&self, document: &Map<String, Value>, key: &VerifyingKey, now: Timestamp) -> Result<(), ProofError> {
         self.check_expiry(now)?;
-        let data_integrity = matches!(self.suite, Suite::EddsaJcs2022 | Suite::Secp256k1Jcs2025);
+        let data_integrity = matches!(self.suite, ProofSuite::EddsaJcs2022 | ProofSuite::Secp256k1Jcs2025);
         // 64 bytes take 87 or 88 characters in base58 and 86 in base64url, so a text is never valid in both.
         let (signature, context) = match from_multibase(self.value, 64).and_then(|bytes| bytes.try_into().ok()) {
             Some(signature) if data_integrity => (signature, Context::WithOptions),
@@ -179,7 +179,7 @@ impl<'a> Proof<'a> {
     }
 }
 
-impl Suite {
+impl ProofSuite {
     fn read(kind: &str, cryptosuite: Option<&str>) -> Result<Self, ProofError> {
         match (kind, cryptosuite) {
             ("DataIntegrityProof", Some("eddsa-jcs-2022")) => Ok(Self::EddsaJcs2022),
@@ -191,10 +191,10 @@ impl Suite {
         }
     }
 
-    const fn algorithm(self) -> Algorithm {
+    const fn algorithm(self) -> SignatureAlgorithm {
         match self {
-            Self::EddsaJcs2022 | Self::Ed25519Signature2020 => Algorithm::Ed25519,
-            Self::Secp256k1Jcs2025 | Self::EcdsaSecp256k1Signature2019 => Algorithm::Secp256k1,
+            Self::EddsaJcs2022 | Self::Ed25519Signature2020 => SignatureAlgorithm::Ed25519,
+            Self::Secp256k1Jcs2025 | Self::EcdsaSecp256k1Signature2019 => SignatureAlgorithm::Secp256k1,
         }
     }
 }

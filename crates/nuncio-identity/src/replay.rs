@@ -6,9 +6,9 @@ use nuncio_core::time::Timestamp;
 
 use crate::did::DidUrl;
 use crate::error::AuthError;
-use crate::http_signature::{Policy, Verified};
+use crate::http_signature::{SignaturePolicy, VerifiedSigner};
 use crate::jcs::sha256;
-use crate::moment;
+use crate::rfc3339;
 
 /// Seconds of expiry time that share one set. A set is dropped as a whole after all its nonces have expired, so no
 /// search for old entries is needed.
@@ -63,7 +63,12 @@ impl ReplayMemory {
     }
 
     /// Records the nonce of a verified caller. A caller without a nonce, where the policy allows it, leaves no record.
-    pub fn remember_caller(&mut self, caller: &Verified, policy: &Policy, now: Timestamp) -> Result<(), ReplayError> {
+    pub fn remember_caller(
+        &mut self,
+        caller: &VerifiedSigner,
+        policy: &SignaturePolicy,
+        now: Timestamp,
+    ) -> Result<(), ReplayError> {
         match &caller.nonce {
             Some(nonce) => self.remember(&caller.key_id, nonce, policy.remember_until(caller.created), now),
             None => Ok(()),
@@ -84,7 +89,7 @@ impl ReplayMemory {
             return Err(ReplayError::Seen);
         }
         // An entry that already expired is still kept for one span, because two clock readings may arrive out of order.
-        let number = moment::seconds(until).div_euclid(SPAN).max(self.first);
+        let number = rfc3339::seconds(until).div_euclid(SPAN).max(self.first);
         let at = usize::try_from(number - self.first).ok().filter(|at| *at < SETS).ok_or(ReplayError::Full)?;
         if self.held >= self.most {
             return Err(ReplayError::Full);
@@ -99,7 +104,7 @@ impl ReplayMemory {
 
     /// Drops the expired sets, at most [`SETS`] per call.
     fn forget(&mut self, now: Timestamp) {
-        let current = moment::seconds(now).div_euclid(SPAN);
+        let current = rfc3339::seconds(now).div_euclid(SPAN);
         while self.first < current {
             match self.sets.pop_front() {
                 Some(set) => {

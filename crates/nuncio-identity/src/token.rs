@@ -11,7 +11,7 @@ use crate::did::Did;
 use crate::encoding::{base64url, from_base64url};
 use crate::error::AuthError;
 use crate::keys::SigningKey;
-use crate::moment;
+use crate::rfc3339;
 
 /// The only JWT header we issue; tokens with any other header are refused.
 const HEAD: &str = r#"{"alg":"HS256","typ":"at+jwt"}"#;
@@ -53,8 +53,8 @@ impl TokenIssuer {
     /// Issues a token for a verified caller.
     #[must_use]
     pub fn issue(&self, subject: &Did, now: Timestamp) -> AccessGrant {
-        let iat = moment::seconds(now);
-        let exp = moment::seconds(now.after(self.lifetime));
+        let iat = rfc3339::seconds(now);
+        let exp = rfc3339::seconds(now.after(self.lifetime));
         let claims =
             TokenClaims { iss: self.issuer.clone(), sub: subject.clone(), aud: self.audience.clone(), iat, exp };
         let body = serde_json::to_vec(&claims).expect("claims are texts and numbers");
@@ -79,7 +79,7 @@ impl TokenIssuer {
         hmac::verify(&self.key, signed.as_bytes(), &signature).map_err(|_| foreign.clone())?;
         let claims = from_base64url(body).and_then(|body| serde_json::from_slice::<TokenClaims>(&body).ok());
         let claims = claims.filter(|claims| claims.iss == self.issuer && claims.aud == self.audience).ok_or(foreign)?;
-        let now = moment::seconds(now);
+        let now = rfc3339::seconds(now);
         if claims.exp <= now {
             return Err(AuthError::AccessToken("the token has run out; sign the request"));
         }

@@ -7,18 +7,18 @@ use super::DidDocument;
 use crate::did::{Did, DidUrl, Fingerprint};
 use crate::error::AuthError;
 use crate::keys::VerifyingKey;
-use crate::proof::{Proof, ProofError, Suite};
+use crate::proof::{Proof, ProofError, ProofSuite};
 
 /// A document that was fetched for a DID and verified to belong to it.
 #[derive(Debug, Clone)]
 pub struct BoundDocument {
     document: DidDocument,
-    binding: Binding,
+    binding: DocumentBinding,
 }
 
 /// The evidence that a document belongs to its DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Binding {
+pub enum DocumentBinding {
     /// Only the domain that served it: a bare domain, or a path DID without a fingerprint.
     Domain,
     /// A proof by the Ed25519 key whose thumbprint is in the DID.
@@ -31,7 +31,7 @@ pub enum Binding {
 
 /// Whether a `k1_` document also needs a valid proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum K1Proof {
+pub enum K1ProofRule {
     /// The thumbprint alone is enough (ANP-03, appendix A).
     Optional,
     Required,
@@ -65,7 +65,7 @@ pub enum BindingError {
 impl BindingError {
     /// Stable error code.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         match self {
             Self::OtherDid { .. } => "did_mismatch",
             Self::ProofMissing => "did_proof_missing",
@@ -85,25 +85,25 @@ impl From<BindingError> for AuthError {
 
 impl DidDocument {
     /// Checks that the document belongs to the DID it was fetched for.
-    pub fn bind(self, asked: &Did, now: Timestamp, k1: K1Proof) -> Result<BoundDocument, BindingError> {
+    pub fn bind(self, asked: &Did, now: Timestamp, k1: K1ProofRule) -> Result<BoundDocument, BindingError> {
         if self.id != *asked {
             return Err(BindingError::OtherDid { asked: asked.clone(), found: self.id });
         }
         let binding = match asked.fingerprint() {
-            Fingerprint::None => Binding::Domain,
-            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => Binding::Publisher,
+            Fingerprint::None => DocumentBinding::Domain,
+            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => DocumentBinding::Publisher,
             Fingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,
             Fingerprint::K1(thumbprint) => self.bind_k1(&thumbprint, now, k1)?,
         };
         Ok(BoundDocument { document: self, binding })
     }
 
-    fn bind_e1(&self, thumbprint: &[u8; 32], now: Timestamp) -> Result<Binding, BindingError> {
+    fn bind_e1(&self, thumbprint: &[u8; 32], now: Timestamp) -> Result<DocumentBinding, BindingError> {
         if !self.whole.contains_key("proof") {
             return Err(BindingError::ProofMissing);
         }
         let proof = Proof::read(&self.whole)?;
-        if proof.suite != Suite::EddsaJcs2022 || proof.purpose != "assertionMethod" {
+        if proof.suite != ProofSuite::EddsaJcs2022 || proof.purpose != "assertionMethod" {
             return Err(BindingError::ProofKind("eddsa-jcs-2022"));
         }
         let id = self.own_key_name(proof.verification_method).ok_or(BindingError::KeyNotListed("assertionMethod"))?;
@@ -118,18 +118,18 @@ impl DidDocument {
             return Err(BindingError::Fingerprint);
         }
         proof.verify(&self.whole, key, now)?;
-        Ok(Binding::Ed25519)
+        Ok(DocumentBinding::Ed25519)
     }
 
-    fn bind_k1(&self, thumbprint: &[u8; 32], now: Timestamp, k1: K1Proof) -> Result<Binding, BindingError> {
+    fn bind_k1(&self, thumbprint: &[u8; 32], now: Timestamp, k1: K1ProofRule) -> Result<DocumentBinding, BindingError> {
         let mut keys = self.methods.iter().filter_map(|method| Some((&method.id, method.verifying_key()?)));
         let (id, key) = keys.find(|(_, key)| key.thumbprint_bytes() == *thumbprint).ok_or(BindingError::Fingerprint)?;
         if !self.may_authenticate(id) {
             return Err(BindingError::KeyNotListed("authentication"));
         }
-        if k1 == K1Proof::Required {
+        if k1 == K1ProofRule::Required {
             let proof = Proof::read(&self.whole)?;
-            if proof.suite != Suite::Secp256k1Jcs2025 || proof.purpose != "assertionMethod" {
+            if proof.suite != ProofSuite::Secp256k1Jcs2025 || proof.purpose != "assertionMethod" {
                 return Err(BindingError::ProofKind("didwba-jcs-ecdsa-secp256k1-2025"));
             }
             if self.own_key_name(proof.verification_method).as_ref() != Some(id) || !self.may_assert(id) {
@@ -137,7 +137,7 @@ impl DidDocument {
             }
             proof.verify(&self.whole, key, now)?;
         }
-        Ok(Binding::Secp256k1)
+        Ok(DocumentBinding::Secp256k1)
     }
 
     /// Resolves an absolute or relative reference to a key of this document.
@@ -162,7 +162,7 @@ impl BoundDocument {
     }
 
     #[must_use]
-    pub const fn binding(&self) -> Binding {
+    pub const fn binding(&self) -> DocumentBinding {
         self.binding
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Service;
 use crate::did::{Did, DidError};
 use crate::keys::SigningKey;
-use crate::proof::{self, Encoding, ProofOptions};
+use crate::proof::{self, ProofEncoding, ProofOptions};
 
 /// Fragment of the one key in documents we build; it signs documents and requests.
 pub const KEY_FRAGMENT: &str = "key-1";
@@ -20,7 +20,7 @@ pub struct NewDocument<'a> {
     pub successor: Option<&'a Did>,
     /// Signing time of the proof.
     pub created: Timestamp,
-    pub encoding: Encoding,
+    pub encoding: ProofEncoding,
     /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
     /// Challenge of a verifier, copied into the proof.
@@ -36,7 +36,7 @@ impl<'a> NewDocument<'a> {
             services: Vec::new(),
             successor: None,
             created,
-            encoding: Encoding::Multibase,
+            encoding: ProofEncoding::Multibase,
             domain: None,
             challenge: None,
         }

@@ -25,7 +25,7 @@ impl DocumentError {
 
     /// Stable error code.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn error_code(&self) -> &'static str {
         "did_document_invalid"
     }
 }

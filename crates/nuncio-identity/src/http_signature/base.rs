@@ -7,7 +7,7 @@ use super::SignedRequest;
 
 /// The form of `@authority` in the signature base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authority {
+pub enum AuthorityForm {
     /// Lower case and without the default port, as RFC 9421 requires.
     Normal,
     /// As written in the target URI, which is what ANP's Python SDK signs.
@@ -22,7 +22,7 @@ pub fn signature_base<S: AsRef<str>>(
     request: &SignedRequest<'_>,
     components: &[S],
     parameters: &str,
-    authority: Authority,
+    authority: AuthorityForm,
 ) -> Result<String, String> {
     let mut base = String::with_capacity(512);
     for component in components {
@@ -34,13 +34,17 @@ pub fn signature_base<S: AsRef<str>>(
     Ok(base)
 }
 
-fn component_value<'a>(request: &SignedRequest<'a>, name: &str, authority: Authority) -> Result<Cow<'a, str>, String> {
+fn component_value<'a>(
+    request: &SignedRequest<'a>,
+    name: &str,
+    authority: AuthorityForm,
+) -> Result<Cow<'a, str>, String> {
     let value = match name {
         "@method" => Cow::Borrowed(request.method),
         "@target-uri" => Cow::Borrowed(request.target_uri),
         "@authority" => match authority {
-            Authority::Normal => normal_authority(request.target_uri),
-            Authority::AsWritten => Target::split(request.target_uri).map(|target| Cow::Borrowed(target.authority)),
+            AuthorityForm::Normal => normal_authority(request.target_uri),
+            AuthorityForm::AsWritten => Target::split(request.target_uri).map(|target| Cow::Borrowed(target.authority)),
         }
         .ok_or_else(|| "the target is no address with a host".to_owned())?,
         "@scheme" | "@path" | "@query" | "@request-target" => {

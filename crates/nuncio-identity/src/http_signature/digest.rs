@@ -21,10 +21,10 @@ pub fn check_content_digest(field: &str, body: &[u8]) -> Result<(), &'static str
         let unreadable = "Content-Digest is not well formed";
         let (name, value) = member.trim().split_once('=').ok_or(unreadable)?;
         let value = value.strip_prefix(':').and_then(|value| value.strip_suffix(':')).ok_or(unreadable)?;
-        let told = from_base64(value).ok_or(unreadable)?;
+        let expected = from_base64(value).ok_or(unreadable)?;
         let fits = match name {
-            "sha-256" => told == sha256(body),
-            "sha-512" => told == Sha512::digest(body).as_slice(),
+            "sha-256" => expected == sha256(body),
+            "sha-512" => expected == Sha512::digest(body).as_slice(),
             _ => continue,
         };
         if !fits {

@@ -27,7 +27,7 @@ pub struct SignatureInput {
     pub alg: Option<String>,
 }
 
-pub(crate) type Fault = &'static str;
+pub(crate) type FieldError = &'static str;
 
 impl SignatureInput {
     /// Parses all members of `Signature-Input` or `Accept-Signature`. Components with parameters are refused: ANP uses
@@ -55,7 +55,7 @@ impl SignatureInput {
     ///
     /// # Errors
     /// The field is malformed, or has several members and none is `sig1`.
-    pub(crate) fn read(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn read(text: &str) -> Result<Self, FieldError> {
         let mut members = Self::read_all(text)?;
         if let Some(at) = members.iter().position(|member| member.label == super::LABEL) {
             return Ok(members.swap_remove(at));
@@ -73,7 +73,7 @@ impl SignatureInput {
 }
 
 /// Returns the signature with this label from a `Signature` value.
-pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, FieldError> {
     let mut parser = Parser::new(text)?;
     let mut found = None;
     let mut count = 0;
@@ -111,7 +111,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Result<Self, Fault> {
+    fn new(text: &'a str) -> Result<Self, FieldError> {
         if text.len() > MAX_FIELD_BYTES {
             return Err("the field is too long");
         }
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+    fn expect(&mut self, byte: u8) -> Result<(), FieldError> {
         if self.take(byte) { Ok(()) } else { Err("the field is not well formed") }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Consumes a comma before the next member; returns false at the end of the text.
-    fn next_member(&mut self) -> Result<bool, Fault> {
+    fn next_member(&mut self) -> Result<bool, FieldError> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t'));
         if self.at == self.text.len() {
             return Ok(false);
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    fn key(&mut self) -> Result<String, Fault> {
+    fn key(&mut self) -> Result<String, FieldError> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'*') {
             return Err("a name must begin with a lower-case letter");
         }
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         Ok(self.take_while(keep).to_owned())
     }
 
-    fn inner_list(&mut self, label: String) -> Result<SignatureInput, Fault> {
+    fn inner_list(&mut self, label: String) -> Result<SignatureInput, FieldError> {
         let from = self.at;
         let mut input = SignatureInput { label, ..SignatureInput::default() };
         self.expect(b'(')?;
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         Ok(input)
     }
 
-    fn item(&mut self) -> Result<Item<'a>, Fault> {
+    fn item(&mut self) -> Result<Item<'a>, FieldError> {
         match self.peek() {
             Some(b'"') => self.text().map(Item::Text),
             Some(b':') => self.bytes().map(|_| Item::Other),
@@ -229,7 +229,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn text(&mut self) -> Result<Cow<'a, str>, Fault> {
+    fn text(&mut self) -> Result<Cow<'a, str>, FieldError> {
         self.expect(b'"')?;
         let plain = self.take_while(|byte| !matches!(byte, b'"' | b'\\' | b'\t'));
         if self.take(b'"') {
@@ -257,7 +257,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
+    fn bytes(&mut self) -> Result<Vec<u8>, FieldError> {
         self.expect(b':')?;
         let text = self.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
         self.expect(b':')?;
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
 }
 
 impl SignatureInput {
-    fn set(&mut self, name: &str, value: Item<'_>) -> Result<(), Fault> {
+    fn set(&mut self, name: &str, value: Item<'_>) -> Result<(), FieldError> {
         match (name, value) {
             ("created", Item::Integer(value)) => self.created = Some(value),
             ("expires", Item::Integer(value)) => self.expires = Some(value),

@@ -2,11 +2,11 @@
 
 use nuncio_core::time::Timestamp;
 
-use super::{Authority, LABEL, SignatureInput, SignedRequest, content_digest, signature_base};
+use super::{AuthorityForm, LABEL, SignatureInput, SignedRequest, content_digest, signature_base};
 use crate::encoding::base64;
-use crate::fields::Fields;
+use crate::fields::HeaderFields;
 use crate::keys::SigningKey;
-use crate::moment;
+use crate::rfc3339;
 
 /// Parameters of a signature, besides the covered components.
 #[derive(Debug, Clone, Copy)]
@@ -69,10 +69,10 @@ pub fn sign_covering(
     let content_digest = (!request.body.is_empty()).then(|| content_digest(request.body));
     let headers = WithDigest { headers: request.headers, digest: content_digest.as_deref() };
     let request = SignedRequest { headers: &headers, ..*request };
-    let created = moment::seconds(options.created);
-    let expires = options.expires.map(moment::seconds);
+    let created = rfc3339::seconds(options.created);
+    let expires = options.expires.map(rfc3339::seconds);
     let parameters = SignatureInput::write(components, created, expires, options.nonce, options.key_id);
-    let base = signature_base(&request, components, &parameters, Authority::Normal)?;
+    let base = signature_base(&request, components, &parameters, AuthorityForm::Normal)?;
     Ok(SignatureHeaders {
         signature_input: format!("{LABEL}={parameters}"),
         signature: format!("{LABEL}=:{}:", base64(&key.sign(base.as_bytes()))),
@@ -82,11 +82,11 @@ pub fn sign_covering(
 
 /// Header fields of a request, with the computed `Content-Digest` added.
 struct WithDigest<'a> {
-    headers: &'a dyn Fields,
+    headers: &'a dyn HeaderFields,
     digest: Option<&'a str>,
 }
 
-impl Fields for WithDigest<'_> {
+impl HeaderFields for WithDigest<'_> {
     fn field(&self, name: &str) -> Option<std::borrow::Cow<'_, str>> {
         match self.digest {
             Some(digest) if name == "content-digest" => Some(digest.into()),

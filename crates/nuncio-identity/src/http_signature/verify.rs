@@ -5,33 +5,33 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 
 use super::parameters::{SignatureInput, read_signature};
-use super::{Authority, SignedRequest, check_content_digest, signature_base};
+use super::{AuthorityForm, SignedRequest, check_content_digest, signature_base};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDocument;
 use crate::error::AuthError;
-use crate::moment;
+use crate::rfc3339;
 
 /// Limits on the age of a signature, and whether it needs a nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct SignaturePolicy {
     pub max_age: Duration,
     /// How far the signer's clock may be ahead of ours.
     pub ahead: Duration,
     pub nonce_required: bool,
 }
 
-impl Default for Policy {
+impl Default for SignaturePolicy {
     /// Five minutes of age, one minute of clock skew, nonce required: the values of ANP's SDK.
     fn default() -> Self {
         Self { max_age: Duration::from_secs(300), ahead: Duration::from_secs(60), nonce_required: true }
     }
 }
 
-impl Policy {
+impl SignaturePolicy {
     /// Checks the times of a signature, given in seconds since the epoch.
     pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), AuthError> {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-        let now = moment::seconds(now);
+        let now = rfc3339::seconds(now);
         if created > now.saturating_add(seconds(self.ahead)) {
             return Err(AuthError::Timestamp("the signature was made in the future; check the clock"));
         }
@@ -53,7 +53,7 @@ impl Policy {
 
 /// The signer of a verified request. The caller must still record the nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedSigner {
     pub did: Did,
     pub key_id: DidUrl,
     /// The nonce to pass to [`crate::ReplayMemory::remember`].
@@ -64,14 +64,14 @@ pub struct Verified {
 
 /// A parsed signature that is not verified. It names the DID whose document must be fetched.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct SignatureClaim {
     input: SignatureInput,
     signature: Vec<u8>,
     key_id: DidUrl,
     created: i64,
 }
 
-impl Claim {
+impl SignatureClaim {
     /// Parses `Signature-Input` and `Signature`.
     ///
     /// # Errors
@@ -104,7 +104,12 @@ impl Claim {
     }
 
     /// Makes the checks that need no DID document: coverage, times, presence of the nonce, and the body digest.
-    pub fn check(&self, request: &SignedRequest<'_>, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
+    pub fn check(
+        &self,
+        request: &SignedRequest<'_>,
+        now: Timestamp,
+        policy: &SignaturePolicy,
+    ) -> Result<(), AuthError> {
         let covers = |name: &str| self.input.components.iter().any(|component| component == name);
         for name in ["@method", "@target-uri"] {
             if !covers(name) {
@@ -134,7 +139,7 @@ impl Claim {
 
     /// Verifies the signature with the key from the DID document. Does not repeat the checks of
     /// [`SignatureClaim::check`].
-    pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<Verified, AuthError> {
+    pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
             return Err(AuthError::Signature("alg is not what the key signs with"));
@@ -146,14 +151,15 @@ impl Claim {
                 .map_err(|_| AuthError::Signature("the signature does not fit the request"))
         };
         // The target URI is covered byte for byte, so accepting the host as written does not weaken the signature.
-        fits(Authority::Normal)
-            .or_else(|fault| if self.spells_authority(request) { fits(Authority::AsWritten) } else { Err(fault) })?;
-        Ok(Verified {
+        fits(AuthorityForm::Normal).or_else(|fault| {
+            if self.spells_authority(request) { fits(AuthorityForm::AsWritten) } else { Err(fault) }
+        })?;
+        Ok(VerifiedSigner {
             did: self.key_id.did().clone(),
             key_id: self.key_id.clone(),
             nonce: self.input.nonce.clone(),
-            created: moment::from_seconds(self.created),
-            expires: self.input.expires.map(moment::from_seconds),
+            created: rfc3339::from_seconds(self.created),
+            expires: self.input.expires.map(rfc3339::from_seconds),
         })
     }
 
@@ -173,13 +179,13 @@ pub fn verify_request(
     request: &SignedRequest<'_>,
     document: &BoundDocument,
     now: Timestamp,
-    policy: &Policy,
-) -> Result<Verified, AuthError> {
+    policy: &SignaturePolicy,
+) -> Result<VerifiedSigner, AuthError> {
     let field = |name: &'static str| {
         let missing = || AuthError::Request(format!("{name} is missing"));
         request.headers.field(name).ok_or_else(missing)
     };
-    let claim = Claim::read(&field("signature-input")?, &field("signature")?)?;
+    let claim = SignatureClaim::read(&field("signature-input")?, &field("signature")?)?;
     claim.check(request, now, policy)?;
     claim.verify(request, document)
 }

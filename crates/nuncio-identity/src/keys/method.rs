@@ -51,8 +51,8 @@ fn verifying(kind: &str, method: &Map<String, Value>) -> Result<VerifyingKey, Ke
             KeyField::Jwk(_) => Err(KeyError::Jwk("of a JsonWebKey2020 must be OKP/Ed25519")),
             KeyField::Multibase(_) | KeyField::Base58(_) => Err(KeyError::KeyFields),
         },
-        "EcdsaSecp256k1VerificationKey2019" => elliptic(&field, super::Algorithm::Secp256k1),
-        "EcdsaSecp256r1VerificationKey2019" => elliptic(&field, super::Algorithm::P256),
+        "EcdsaSecp256k1VerificationKey2019" => elliptic(&field, super::SignatureAlgorithm::Secp256k1),
+        "EcdsaSecp256r1VerificationKey2019" => elliptic(&field, super::SignatureAlgorithm::P256),
         _ => Err(KeyError::Unsupported(kind.to_owned())),
     }
 }
@@ -69,16 +69,16 @@ fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey,
             VerifyingKey::ed25519(&from_base58(text, 32).ok_or(KeyError::Encoding("publicKeyBase58"))?)?
         }
     };
-    if kind != "Multikey" && key.algorithm() != super::Algorithm::Ed25519 {
+    if kind != "Multikey" && key.algorithm() != super::SignatureAlgorithm::Ed25519 {
         return Err(KeyError::Point("Ed25519"));
     }
     Ok(key)
 }
 
 /// Keys of the two ECDSA curves: a JWK, or a point with or without its multicodec prefix.
-fn elliptic(field: &KeyField<'_>, curve: super::Algorithm) -> Result<VerifyingKey, KeyError> {
+fn elliptic(field: &KeyField<'_>, curve: super::SignatureAlgorithm) -> Result<VerifyingKey, KeyError> {
     let bare = |bytes: &[u8]| match curve {
-        super::Algorithm::P256 => VerifyingKey::p256(bytes),
+        super::SignatureAlgorithm::P256 => VerifyingKey::p256(bytes),
         _ => VerifyingKey::secp256k1(bytes),
     };
     let key = match *field {

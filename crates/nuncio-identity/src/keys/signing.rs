@@ -36,10 +36,10 @@ impl SigningKey {
     /// # Errors
     /// It is another format, or the public key does not match the private key.
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
-        let told = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| KeyError::Pkcs8)?;
+        let declared = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| KeyError::Pkcs8)?;
         let seed = der.get(16..48).and_then(|seed| <&[u8; 32]>::try_from(seed).ok()).ok_or(KeyError::Pkcs8)?;
         let key = Self::from_seed(seed);
-        if key.pair.verifying_key().as_bytes() != told.public_key().as_ref() {
+        if key.pair.verifying_key().as_bytes() != declared.public_key().as_ref() {
             return Err(KeyError::Pkcs8);
         }
         Ok(key)

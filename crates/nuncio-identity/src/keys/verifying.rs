@@ -24,7 +24,7 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum SignatureAlgorithm {
     Ed25519,
     /// ECDSA on P-256 with SHA-256; signatures are `r` and `s` of 32 bytes each.
     P256,
@@ -139,11 +139,11 @@ impl VerifyingKey {
     }
 
     #[must_use]
-    pub const fn algorithm(&self) -> Algorithm {
+    pub const fn algorithm(&self) -> SignatureAlgorithm {
         match self.0 {
-            Kind::Ed25519(_) => Algorithm::Ed25519,
-            Kind::P256(_) => Algorithm::P256,
-            Kind::Secp256k1(_) => Algorithm::Secp256k1,
+            Kind::Ed25519(_) => SignatureAlgorithm::Ed25519,
+            Kind::P256(_) => SignatureAlgorithm::P256,
+            Kind::Secp256k1(_) => SignatureAlgorithm::Secp256k1,
         }
     }
 
@@ -167,7 +167,7 @@ impl VerifyingKey {
     }
 }
 
-impl Algorithm {
+impl SignatureAlgorithm {
     /// Returns whether an `alg` parameter matches this algorithm. secp256k1 has no registered name, so any name that
     /// contains it is accepted.
     pub(crate) fn answers_to(self, name: &str) -> bool {

@@ -19,13 +19,13 @@ pub struct DescriptionRules<'a> {
     pub host: Option<&'a str>,
     /// The challenge we sent.
     pub challenge: Option<&'a str>,
-    pub signer: Signer,
+    pub signer: AllowedSigner,
     /// Whether the form that the text of ANP-07 defines is accepted too.
     pub literal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signer {
+pub enum AllowedSigner {
     /// Only the DID that the description is about.
     Subject,
     /// Any DID whose document was passed in.
@@ -36,7 +36,7 @@ impl DescriptionRules<'_> {
     /// Rules for a description of unknown origin: its subject must have signed it.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
-        Self { now, host: None, challenge: None, signer: Signer::Subject, literal: false }
+        Self { now, host: None, challenge: None, signer: AllowedSigner::Subject, literal: false }
     }
 }
 
@@ -54,7 +54,9 @@ pub fn verify_description(
     if purpose != "assertionMethod" {
         return Err(ProofError::Purpose(purpose.to_owned()));
     }
-    if rules.signer == Signer::Subject && description.get("did").and_then(Value::as_str) != Some(id.did().as_str()) {
+    if rules.signer == AllowedSigner::Subject
+        && description.get("did").and_then(Value::as_str) != Some(id.did().as_str())
+    {
         return Err(ProofError::IssuerMismatch);
     }
     check_place(members, rules)?;
@@ -73,14 +75,14 @@ fn check_place(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Resu
     if let Some(domain) = text("domain") {
         let without_port = |host: &str| host.rsplit_once(':').map(|(host, _)| host.to_owned());
         if rules.host.is_some_and(|host| domain != host && Some(domain) != without_port(host).as_deref()) {
-            return Err(ProofError::Place("its domain is not the host the description came from"));
+            return Err(ProofError::Audience("its domain is not the host the description came from"));
         }
         if text("challenge").is_none() {
-            return Err(ProofError::Place("it has a domain and no challenge"));
+            return Err(ProofError::Audience("it has a domain and no challenge"));
         }
     }
     if rules.challenge.is_some_and(|challenge| text("challenge") != Some(challenge)) {
-        return Err(ProofError::Place("its challenge is not the one that was asked for"));
+        return Err(ProofError::Audience("its challenge is not the one that was asked for"));
     }
     Ok(())
 }

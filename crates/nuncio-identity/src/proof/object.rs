@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::sign::sign_in;
-use super::{Context, Encoding, Proof, ProofError, ProofOptions, Suite};
+use super::{Context, Proof, ProofEncoding, ProofError, ProofOptions, ProofSuite};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDocument;
 use crate::encoding::from_multibase;
@@ -12,7 +12,7 @@ use crate::keys::SigningKey;
 
 /// Signs an object. Unlike in DID documents, `@context` is never part of the proof options.
 pub fn sign_object(object: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>) {
-    sign_in(object, key, options, Encoding::Multibase, Context::Apart);
+    sign_in(object, key, options, ProofEncoding::Multibase, Context::Apart);
 }
 
 /// Verifies that `issuer` signed the object, and returns the key.
@@ -26,7 +26,7 @@ pub fn verify_object(
         return Err(ProofError::IssuerDocument);
     }
     let proof = Proof::read(object)?;
-    if proof.suite != Suite::EddsaJcs2022 {
+    if proof.suite != ProofSuite::EddsaJcs2022 {
         return Err(ProofError::Type("anything but eddsa-jcs-2022".to_owned()));
     }
     if proof.purpose != "assertionMethod" {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Context, signing_input};
 use crate::encoding::{base64url, multibase};
 use crate::keys::SigningKey;
-use crate::moment;
+use crate::rfc3339;
 
 /// Members of a proof other than its signature.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct ProofOptions<'a> {
 
 /// Encoding of the proof value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum ProofEncoding {
     /// `z` and base58btc, with the document's `@context` in the hash: the W3C form, which we write.
     Multibase,
     /// Base64url without the context, for ANP's SDK before 1.0.4.
@@ -30,10 +30,10 @@ pub enum Encoding {
 }
 
 /// Signs a document with `eddsa-jcs-2022` and replaces its existing proof.
-pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: Encoding) {
+pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: ProofEncoding) {
     let context = match encoding {
-        Encoding::Multibase => Context::WithOptions,
-        Encoding::Base64Url => Context::Apart,
+        ProofEncoding::Multibase => Context::WithOptions,
+        ProofEncoding::Base64Url => Context::Apart,
     };
     sign_in(document, key, options, encoding, context);
 }
@@ -42,13 +42,13 @@ pub(super) fn sign_in(
     document: &mut Map<String, Value>,
     key: &SigningKey,
     options: &ProofOptions<'_>,
-    encoding: Encoding,
+    encoding: ProofEncoding,
     context: Context,
 ) {
     let mut proof = Map::new();
     proof.insert("type".to_owned(), json!("DataIntegrityProof"));
     proof.insert("cryptosuite".to_owned(), json!("eddsa-jcs-2022"));
-    proof.insert("created".to_owned(), json!(moment::write(options.created)));
+    proof.insert("created".to_owned(), json!(rfc3339::write(options.created)));
     proof.insert("verificationMethod".to_owned(), json!(options.verification_method));
     proof.insert("proofPurpose".to_owned(), json!("assertionMethod"));
     for (name, text) in [("domain", options.domain), ("challenge", options.challenge)] {
@@ -59,8 +59,8 @@ pub(super) fn sign_in(
     let input = signing_input(document, &proof, context).expect("a proof without a context fits every document");
     let signature = key.sign(&input);
     let value = match encoding {
-        Encoding::Multibase => multibase(&signature),
-        Encoding::Base64Url => base64url(&signature),
+        ProofEncoding::Multibase => multibase(&signature),
+        ProofEncoding::Base64Url => base64url(&signature),
     };
     proof.insert("proofValue".to_owned(), json!(value));
     document.insert("proof".to_owned(), Value::Object(proof));

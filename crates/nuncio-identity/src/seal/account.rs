@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vodozemac::olm::{Account, AccountPickle};
 
 use super::secrets::Secrets;
-use super::vault::{Change, Vault};
+use super::vault::{RecordChange, Vault};
 
 /// Number of one-time keys that should be available at the relay.
 pub(super) const TARGET: usize = 50;
@@ -18,24 +18,24 @@ const FALLBACK_FOR: Duration = Duration::from_hours(7 * 24);
 const NAME: &str = "account";
 
 /// An Olm account with the fallback key that senders use when no one-time key is left.
-pub(super) struct Olm {
+pub(super) struct OlmAccount {
     pub(super) account: Account,
-    fallback: Option<Fallback>,
+    fallback: Option<FallbackKey>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Fallback {
+struct FallbackKey {
     key: OneTimeKey,
     since: Timestamp,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<P> {
+struct StoredAccount<P> {
     pickle: P,
-    fallback: Option<Fallback>,
+    fallback: Option<FallbackKey>,
 }
 
-impl Olm {
+impl OlmAccount {
     pub(super) fn generate() -> Self {
         Self { account: Account::new(), fallback: None }
     }
@@ -44,13 +44,13 @@ impl Olm {
         AgreementKey::new(self.account.curve25519_key().to_bytes())
     }
 
-    pub(super) fn load(vault: &Vault) -> Result<Option<Self>, super::KeepError> {
-        let kept = vault.get::<Kept<AccountPickle>>(NAME)?;
+    pub(super) fn load(vault: &Vault) -> Result<Option<Self>, super::KeyStoreError> {
+        let kept = vault.get::<StoredAccount<AccountPickle>>(NAME)?;
         Ok(kept.map(|kept| Self { account: Account::from_pickle(kept.pickle), fallback: kept.fallback }))
     }
 
-    pub(super) fn kept(&self, vault: &Vault) -> Change {
-        let kept = Kept { pickle: self.account.pickle(), fallback: self.fallback.clone() };
+    pub(super) fn to_record(&self, vault: &Vault) -> RecordChange {
+        let kept = StoredAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
         vault.put_large(NAME.to_owned(), &kept, 64 * 1024)
     }
 
@@ -71,12 +71,12 @@ impl Olm {
             let signature = secrets.sign(&OneTimeKey::message(device, &key_id, key, fallback));
             OneTimeKey { key_id, key, fallback, signature }
         };
-        let is_fresh = |fallback: &Fallback| fallback.since.after(FALLBACK_FOR) > now;
+        let is_fresh = |fallback: &FallbackKey| fallback.since.after(FALLBACK_FOR) > now;
         let renew = !self.fallback.as_ref().is_some_and(is_fresh);
         if renew {
             self.account.generate_fallback_key();
             let key = self.account.fallback_key().into_iter().next();
-            self.fallback = key.map(|key| Fallback { key: sign(key, true), since: now });
+            self.fallback = key.map(|key| FallbackKey { key: sign(key, true), since: now });
         }
         let missing = TARGET.saturating_sub(have);
         if missing > 0 {

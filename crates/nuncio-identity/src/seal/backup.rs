@@ -13,7 +13,7 @@ use nuncio_core::signature::{PublicKey, Signature};
 use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
-use super::party::Party;
+use super::identity::SealIdentity;
 use super::secrets::Secrets;
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
@@ -73,12 +73,12 @@ impl BackupError {
 pub const SHORTEST: usize = 12;
 
 /// Decrypted keys of a backup, for [`SealIdentity::restore`].
-pub struct Restored {
+pub struct RestoredKeys {
     secrets: Secrets,
     device: DeviceId,
 }
 
-impl Restored {
+impl RestoredKeys {
     /// The device whose keys these are.
     #[must_use]
     pub const fn device(&self) -> &DeviceId {
@@ -104,15 +104,15 @@ impl Restored {
     }
 }
 
-impl fmt::Debug for Restored {
+impl fmt::Debug for RestoredKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Restored").field("device", &self.device).field("secrets", &self.secrets).finish()
+        f.debug_struct("RestoredKeys").field("device", &self.device).field("secrets", &self.secrets).finish()
     }
 }
 
 /// Encrypts the long-term keys of an identity under a passphrase.
-pub fn seal(party: &Party, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
-    let (_, device) = party.named().ok_or(BackupError::Unnamed)?;
+pub fn seal(party: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
+    let (_, device) = party.owner_device().ok_or(BackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {
         return Err(BackupError::Short);
     }
@@ -150,7 +150,7 @@ pub(super) fn wrap(
 }
 
 /// Decrypts a backup.
-pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<Restored, BackupError> {
+pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, BackupError> {
     let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
     let key = derive(backup.argon2_params, passphrase, &salt)?;
     let unwrap = |label, text: &str| {
@@ -165,7 +165,7 @@ pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<Restored, BackupErro
     if (secrets.hpke_key(), secrets.signing_key()) != (backup.public_key, backup.signing_public_key) {
         return Err(BackupError::Damaged);
     }
-    Ok(Restored { secrets, device: backup.device_id.clone() })
+    Ok(RestoredKeys { secrets, device: backup.device_id.clone() })
 }
 
 const AGREEMENT: &str = "a2h/backup/v1/x25519";

@@ -10,7 +10,7 @@ const SMALLEST: usize = 256;
 const PREFIX: usize = 4;
 const LABEL: &[u8; 11] = b"a2h/body/v1";
 
-pub(super) struct Body {
+pub(super) struct EncryptedBody {
     pub(super) nonce: [u8; NONCE],
     pub(super) ct: Vec<u8>,
 }
@@ -37,8 +37,8 @@ fn associated(header: &[u8; 32]) -> [u8; 43] {
 }
 
 /// Pads and encrypts a text. The key must not be used for anything else.
-pub(super) fn encrypt(key: &[u8; 32], nonce: [u8; NONCE], header: &[u8; 32], text: &[u8]) -> Option<Body> {
-    Some(Body { nonce, ct: encrypt_padded(key, nonce, &associated(header), text)? })
+pub(super) fn encrypt(key: &[u8; 32], nonce: [u8; NONCE], header: &[u8; 32], text: &[u8]) -> Option<EncryptedBody> {
+    Some(EncryptedBody { nonce, ct: encrypt_padded(key, nonce, &associated(header), text)? })
 }
 
 /// Pads and encrypts a text; `None` if its length does not fit in the prefix.
@@ -54,7 +54,7 @@ pub(super) fn encrypt_padded(key: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], tex
 }
 
 /// Decrypts a body and removes the padding; `None` if the ciphertext or the padding is invalid.
-pub(super) fn decrypt(key: &[u8; 32], header: &[u8; 32], body: Body) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn decrypt(key: &[u8; 32], header: &[u8; 32], body: EncryptedBody) -> Option<Zeroizing<Vec<u8>>> {
     decrypt_padded(key, body.nonce, &associated(header), body.ct)
 }
 
@@ -108,7 +108,7 @@ mod tests {
         let forged = |text: &[u8]| {
             let mut ct = text.to_vec();
             cipher::encrypt(&key, [3; NONCE], &associated(&header), &mut ct);
-            decrypt(&key, &header, Body { nonce: [3; NONCE], ct })
+            decrypt(&key, &header, EncryptedBody { nonce: [3; NONCE], ct })
         };
         let mut padded = [[0, 0, 0, 1, b'x'].as_slice(), &[0; 251]].concat();
         assert_eq!(forged(&padded).unwrap().as_slice(), b"x");

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::body::Body;
+use super::body::EncryptedBody;
 use super::cipher::NONCE;
-use super::header::{Header, VERSION};
+use super::header::{EnvelopeHeader, VERSION};
 use super::hpke;
 use crate::encoding::{base64url, base64url_exact, from_base64url};
 use crate::jcs::sha256;
@@ -25,22 +25,22 @@ const LABEL: &[u8; 10] = b"a2h/sig/v1";
 
 /// The content key, wrapped for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) device: DeviceId,
-    pub(super) wrap: Wrap,
+    pub(super) wrap: WrappedKey,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wrap {
+pub(super) enum WrappedKey {
     /// In an Olm session: the message and its Olm message type.
     Olm { kind: u8, ct: Vec<u8> },
     /// With HPKE to the key whose id is `kid`.
     Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
 }
 
-pub(super) type Signed = [u8; 106];
+pub(super) type SignedBytes = [u8; 106];
 
-fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> Signed {
+fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> SignedBytes {
     let mut bytes = [0; 106];
     bytes[..10].copy_from_slice(LABEL);
     bytes[10..42].copy_from_slice(header);
@@ -59,7 +59,7 @@ fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
 }
 
 /// Canonical JSON of the entries.
-pub(super) fn entries_text(entries: &[Entry]) -> String {
+pub(super) fn entries_text(entries: &[KeyEntry]) -> String {
     let mut text = String::with_capacity(2 + entries.len() * 320);
     text.push('[');
     for (place, entry) in entries.iter().enumerate() {
@@ -68,10 +68,10 @@ pub(super) fn entries_text(entries: &[Entry]) -> String {
         }
         let device = entry.device.as_str();
         let parts = match &entry.wrap {
-            Wrap::Olm { kind, ct } => {
+            WrappedKey::Olm { kind, ct } => {
                 format!(r#"{{"alg":"olm-v1","ct":"{}","device_id":"{device}","type":{kind}}}"#, base64url(ct))
             }
-            Wrap::Hpke { kid, enc, ct } => format!(
+            WrappedKey::Hpke { kid, enc, ct } => format!(
                 r#"{{"alg":"hpke-x25519-hkdfsha256-aes256gcm","ct":"{}","device_id":"{device}","enc":"{}","kid":"{}"}}"#,
                 base64url(ct),
                 base64url(enc),
@@ -87,9 +87,9 @@ pub(super) fn entries_text(entries: &[Entry]) -> String {
 /// Writes an envelope; `sign` receives the bytes to sign. Returns `None` if the envelope is too large.
 pub(super) fn write(
     header: &[u8],
-    body: &Body,
-    entries: &[Entry],
-    sign: impl FnOnce(&Signed) -> Signature,
+    body: &EncryptedBody,
+    entries: &[KeyEntry],
+    sign: impl FnOnce(&SignedBytes) -> Signature,
 ) -> Option<Vec<u8>> {
     let (ct, nonce, to) = (base64url(&body.ct), base64url(&body.nonce), entries_text(entries));
     let signature = sign(&signed(&sha256(header), &body_hash(&ct, &nonce), &sha256(to.as_bytes()))).to_string();
@@ -114,12 +114,12 @@ pub(super) fn write(
 
 /// A well-formed envelope that is not verified.
 pub(super) struct Envelope {
-    pub(super) header: Header,
+    pub(super) header: EnvelopeHeader,
     pub(super) header_hash: [u8; 32],
-    pub(super) body: Body,
-    pub(super) entries: Vec<Entry>,
+    pub(super) body: EncryptedBody,
+    pub(super) entries: Vec<KeyEntry>,
     pub(super) signature: Signature,
-    pub(super) signed: Signed,
+    pub(super) signed: SignedBytes,
 }
 
 #[derive(Deserialize)]
@@ -165,7 +165,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
         return Err(format!("it has more than {MAX_ENVELOPE} bytes"));
     }
     let wire: Wire<'_> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let header: Header = serde_json::from_str(wire.hdr.get()).map_err(|error| format!("hdr: {error}"))?;
+    let header: EnvelopeHeader = serde_json::from_str(wire.hdr.get()).map_err(|error| format!("hdr: {error}"))?;
     if header.v != VERSION {
         return Err(format!("hdr.v must be {VERSION:?}"));
     }
@@ -182,20 +182,20 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     let header_hash = sha256(wire.hdr.get().as_bytes());
     let body_hash = body_hash(&wire.body.ct, &wire.body.nonce);
     let signed = signed(&header_hash, &body_hash, &sha256(entries_text(&entries).as_bytes()));
-    Ok(Envelope { header, header_hash, body: Body { nonce, ct }, entries, signature, signed })
+    Ok(Envelope { header, header_hash, body: EncryptedBody { nonce, ct }, entries, signature, signed })
 }
 
-fn entry(wire: &WireEntry<'_>) -> Option<Entry> {
+fn entry(wire: &WireEntry<'_>) -> Option<KeyEntry> {
     if wire.ct.len() > MAX_OLM * 2 {
         return None;
     }
     let ct = from_base64url(&wire.ct)?;
     let wrap = match (wire.alg, wire.kind, &wire.enc, &wire.kid) {
-        (WrapAlgorithm::Olm, Some(kind @ (0 | 1)), None, None) if ct.len() <= MAX_OLM => Wrap::Olm { kind, ct },
+        (WrapAlgorithm::Olm, Some(kind @ (0 | 1)), None, None) if ct.len() <= MAX_OLM => WrappedKey::Olm { kind, ct },
         (WrapAlgorithm::Hpke, None, Some(enc), Some(kid)) if ct.len() == hpke::CT => {
-            Wrap::Hpke { kid: base64url_exact(kid)?, enc: base64url_exact(enc)?, ct }
+            WrappedKey::Hpke { kid: base64url_exact(kid)?, enc: base64url_exact(enc)?, ct }
         }
         _ => return None,
     };
-    Some(Entry { device: wire.device_id.clone(), wrap })
+    Some(KeyEntry { device: wire.device_id.clone(), wrap })
 }

@@ -6,8 +6,8 @@ use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 
-use super::keep::KeepError;
-use super::trust::{Distrust, MAX_DEVICES};
+use super::key_store::KeyStoreError;
+use super::trust::{DistrustReason, MAX_DEVICES};
 
 /// Why a message was not sealed. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum SealError {
     #[error("the sealed message would have more than {MAX_ENVELOPE} bytes")]
     TooLarge,
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    KeyStore(#[from] KeyStoreError),
 }
 
 /// Why an envelope was not opened. Nothing of it was accepted.
@@ -64,7 +64,7 @@ pub enum OpenError {
     UnknownSender { owner: Recipient, device: DeviceId },
     /// The signing key is known but not trusted.
     #[error("the device {device} is not trusted: {why}")]
-    Untrusted { device: DeviceId, why: Distrust },
+    Untrusted { device: DeviceId, why: DistrustReason },
     /// The pinned key did not sign the envelope.
     #[error("the sender did not sign this: it was changed, or somebody else wrote it")]
     BadSignature,
@@ -95,12 +95,12 @@ pub enum OpenError {
     #[error("it says it was sealed in the future: one of the two clocks is wrong")]
     FromTheFuture,
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    KeyStore(#[from] KeyStoreError),
 }
 
 /// Why the keys of a device were not reviewed, pinned or endorsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MeetError {
+pub enum TrustError {
     /// No key has the expected fingerprint.
     #[error("no key of {owner} has the fingerprint {expected}: the relay shows other keys than the invite")]
     OtherFingerprint { owner: Recipient, expected: Digest },
@@ -116,7 +116,7 @@ pub enum MeetError {
     #[error("the endorsement is not about this device")]
     NotOurs,
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    KeyStore(#[from] KeyStoreError),
 }
 
 impl SealError {
@@ -128,7 +128,7 @@ impl SealError {
             Self::Untrusted(_) | Self::BadOneTimeKey(_) | Self::BadKey(_) => Code::DeviceUntrusted,
             Self::NotTwo(_) | Self::Twice(_) | Self::Mismatched(_) => Code::BadRequest,
             Self::TooLarge => Code::BodyTooLarge,
-            Self::Keep(_) => Code::StoreUnavailable,
+            Self::KeyStore(_) => Code::StoreUnavailable,
         }
     }
 }
@@ -142,7 +142,7 @@ impl OpenError {
             Self::Untrusted { .. } => Code::DeviceUntrusted,
             Self::SessionLost { .. } => Code::SealSessionLost,
             Self::Replayed => Code::MessageReplayed,
-            Self::Keep(_) => Code::StoreUnavailable,
+            Self::KeyStore(_) => Code::StoreUnavailable,
             Self::Malformed(_)
             | Self::Mislabelled { .. }
             | Self::BadSignature
@@ -156,14 +156,14 @@ impl OpenError {
     }
 }
 
-impl MeetError {
+impl TrustError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
             Self::OtherFingerprint { .. } | Self::NotOurs => Code::DeviceUntrusted,
             Self::TooMany(_) => Code::LimitReached,
             Self::NothingToAccept(_) | Self::Unnamed => Code::DeviceNotFound,
-            Self::Keep(_) => Code::StoreUnavailable,
+            Self::KeyStore(_) => Code::StoreUnavailable,
         }
     }
 }

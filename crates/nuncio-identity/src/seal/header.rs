@@ -17,7 +17,7 @@ pub const REKEY: &str = "rekey";
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct EnvelopeHeader {
     /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
     pub content_type: ContentType,
@@ -39,7 +39,7 @@ pub struct Header {
 
 /// A message to be sealed: its metadata and its payload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Letter {
+pub struct PlaintextMessage {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
     /// Id chosen by the sender; must be new for each message.
@@ -52,7 +52,7 @@ pub struct Letter {
     pub payload: Value,
 }
 
-impl Letter {
+impl PlaintextMessage {
     /// The system message that announces a lost session to a device. Call
     /// [`SealIdentity::rekey`](super::SealIdentity::rekey) first.
     #[must_use]
@@ -67,8 +67,8 @@ impl Letter {
         Self { conversation, conversation_type, client_id, content_type, subtype, in_reply_to, created_at, payload }
     }
 
-    pub(super) fn header(&self, sender: &Recipient, device: &DeviceId) -> Header {
-        Header {
+    pub(super) fn header(&self, sender: &Recipient, device: &DeviceId) -> EnvelopeHeader {
+        EnvelopeHeader {
             client_message_id: self.client_id.clone(),
             content_type: self.content_type,
             conversation_id: self.conversation.clone(),
@@ -86,7 +86,7 @@ impl Letter {
 
 /// Metadata that the relay delivers with an envelope. It must match the signed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RelayMetadata {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
     pub sender: Recipient,
@@ -97,7 +97,7 @@ pub struct Told {
     pub subtype: Option<MsgSubtype>,
 }
 
-impl Header {
+impl EnvelopeHeader {
     /// Canonical JSON (RFC 8785): the fields are in order and need no escaping.
     pub(super) fn canonical(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(512);
@@ -106,23 +106,23 @@ impl Header {
     }
 
     /// Name of the first field in which the relay's metadata differs from the header.
-    pub(super) fn differs(&self, told: &Told) -> Option<&'static str> {
+    pub(super) fn first_difference(&self, relay: &RelayMetadata) -> Option<&'static str> {
         let same = [
-            ("conversation_id", self.conversation_id == told.conversation),
-            ("conversation_type", self.conversation_type == told.conversation_type),
-            ("sender_type", self.sender_type == told.sender.sender_type()),
-            ("sender_id", self.sender_id == told.sender.id()),
-            ("sender_device_id", told.sender_device.as_ref().is_none_or(|device| self.sender_device_id == *device)),
-            ("client_message_id", self.client_message_id == told.client_id),
-            ("content_type", self.content_type == told.content_type),
-            ("msg_subtype", self.msg_subtype == told.subtype),
+            ("conversation_id", self.conversation_id == relay.conversation),
+            ("conversation_type", self.conversation_type == relay.conversation_type),
+            ("sender_type", self.sender_type == relay.sender.sender_type()),
+            ("sender_id", self.sender_id == relay.sender.id()),
+            ("sender_device_id", relay.sender_device.as_ref().is_none_or(|device| self.sender_device_id == *device)),
+            ("client_message_id", self.client_message_id == relay.client_id),
+            ("content_type", self.content_type == relay.content_type),
+            ("msg_subtype", self.msg_subtype == relay.subtype),
         ];
         same.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
     }
 
     /// Checks that the payload matches the header. The relay rate-limits calls by header, so a call under another
     /// header is refused.
-    pub(super) fn agrees(&self, payload: &Value) -> Result<(), &'static str> {
+    pub(super) fn check_payload(&self, payload: &Value) -> Result<(), &'static str> {
         if payload["type"] != json!(self.content_type) {
             return Err("the payload must be an object whose \"type\" is the content_type");
         }
@@ -154,8 +154,8 @@ impl Header {
 mod tests {
     use super::*;
 
-    fn header() -> Header {
-        Header {
+    fn header() -> EnvelopeHeader {
+        EnvelopeHeader {
             client_message_id: ClientMessageId::parse("m1").unwrap(),
             content_type: ContentType::Artifact,
             conversation_id: ConversationId::parse("c1").unwrap(),
@@ -200,13 +200,13 @@ mod tests {
             (agent, None, &json!({"artifact": {"subtype": "form"}}), false),
             (agent, None, &json!(["artifact"]), false),
         ] {
-            let header = Header { sender_type, msg_subtype, ..header() };
-            assert_eq!(header.agrees(payload).is_ok(), fits, "{sender_type:?} {msg_subtype:?} {payload}");
+            let header = EnvelopeHeader { sender_type, msg_subtype, ..header() };
+            assert_eq!(header.check_payload(payload).is_ok(), fits, "{sender_type:?} {msg_subtype:?} {payload}");
         }
-        let words = Header { content_type: ContentType::Text, msg_subtype: None, ..header() };
-        assert!(words.agrees(&json!({"type": "text", "text": "hi"})).is_ok());
-        assert!(words.agrees(&json!({"type": "text", "artifact": {"subtype": "tool_call"}})).is_err());
-        let stray = Header { conversation_type: ConversationType::H2h, ..words };
-        assert!(stray.agrees(&json!({"type": "text"})).is_err());
+        let words = EnvelopeHeader { content_type: ContentType::Text, msg_subtype: None, ..header() };
+        assert!(words.check_payload(&json!({"type": "text", "text": "hi"})).is_ok());
+        assert!(words.check_payload(&json!({"type": "text", "artifact": {"subtype": "tool_call"}})).is_err());
+        let stray = EnvelopeHeader { conversation_type: ConversationType::H2h, ..words };
+        assert!(stray.check_payload(&json!({"type": "text"})).is_err());
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn wrap(
     fresh: [u8; 32],
 ) -> Option<([u8; 32], Vec<u8>)> {
     let key = <X25519HkdfSha256 as hpke::Kem>::PublicKey::from_bytes(key.as_bytes()).ok()?;
-    let mut fresh = Fresh(Some(Zeroizing::new(fresh)));
+    let mut fresh = FixedBytesRng(Some(Zeroizing::new(fresh)));
     let (enc, ct) = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
         &OpModeS::Base,
         &key,
@@ -76,9 +76,9 @@ fn private(secret: &[u8; 32]) -> <X25519HkdfSha256 as hpke::Kem>::PrivateKey {
 }
 
 /// A random generator that returns the given bytes once, for the single draw of an encapsulation.
-struct Fresh(Option<Zeroizing<[u8; 32]>>);
+struct FixedBytesRng(Option<Zeroizing<[u8; 32]>>);
 
-impl TryRng for Fresh {
+impl TryRng for FixedBytesRng {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -95,4 +95,4 @@ impl TryRng for Fresh {
     }
 }
 
-impl TryCryptoRng for Fresh {}
+impl TryCryptoRng for FixedBytesRng {}

@@ -15,14 +15,14 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::body;
-use super::envelope::{self, Envelope, Wrap};
+use super::envelope::{self, Envelope, WrappedKey};
 use super::error::OpenError;
-use super::header::{Header, REKEY, Told};
+use super::header::{EnvelopeHeader, REKEY, RelayMetadata};
 use super::hpke;
-use super::party::{Party, peer_name};
-use super::sealing::Content;
-use super::sessions::Unread;
-use super::vault::Change;
+use super::identity::{SealIdentity, peer_name};
+use super::sealing::ContentKey;
+use super::sessions::DecryptError;
+use super::vault::RecordChange;
 use crate::encoding::base64url_exact;
 use crate::ledger::DeviceSignatures;
 
@@ -30,9 +30,9 @@ use crate::ledger::DeviceSignatures;
 const AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct OpenedMessage {
     /// The signed header.
-    pub header: Header,
+    pub header: EnvelopeHeader,
     pub payload: Value,
     pub sender: Recipient,
     pub sender_device: DeviceId,
@@ -44,60 +44,60 @@ pub struct Opened {
 }
 
 /// An unwrapped content key and the state changes that go with it.
-struct Unwrapped {
-    content: Content,
+struct UnwrappedKey {
+    content: ContentKey,
     mode: SealMode,
     /// The Olm session that carried it.
     session: Option<String>,
-    changes: Vec<Change>,
+    changes: Vec<RecordChange>,
 }
 
-impl Party {
+impl SealIdentity {
     /// Opens an envelope; `relay` is the metadata that the relay delivered with it. Before a message is returned, its
     /// replay record is on disk, so it is opened only once.
     ///
     /// # Errors
     /// Nothing was changed. After [`OpenError::UnknownSender`] and [`OpenError::StaleBundle`], fetch and review the
     /// sender's keys and try again; after [`OpenError::SessionLost`], call [`SealIdentity::rekey`].
-    pub fn open(&mut self, told: &Told, envelope: &[u8], now: Timestamp) -> Result<Opened, OpenError> {
-        self.open_keeping(told, envelope, now, |_| Vec::new())
+    pub fn open(&mut self, relay: &RelayMetadata, envelope: &[u8], now: Timestamp) -> Result<OpenedMessage, OpenError> {
+        self.open_and_save(relay, envelope, now, |_| Vec::new())
     }
 
     /// Like [`SealIdentity::open`], and saves the caller's changes in the same write: after a crash, either the message
     /// can still be opened or the caller's changes are stored.
-    pub fn open_keeping(
+    pub fn open_and_save(
         &mut self,
-        told: &Told,
+        relay: &RelayMetadata,
         envelope: &[u8],
         now: Timestamp,
-        also: impl FnOnce(&Opened) -> Vec<Change>,
-    ) -> Result<Opened, OpenError> {
+        also: impl FnOnce(&OpenedMessage) -> Vec<RecordChange>,
+    ) -> Result<OpenedMessage, OpenError> {
         let own = &self.this.bundle.as_ref().ok_or(OpenError::Unnamed)?.keys;
         let own = (own.device_id.clone(), hpke::kid(&own.hpke_key));
         let envelope = envelope::read(envelope).map_err(OpenError::Malformed)?;
-        if let Some(field) = envelope.header.differs(told) {
+        if let Some(field) = envelope.header.first_difference(relay) {
             return Err(OpenError::Mislabelled { field });
         }
-        let pinned = self.signer(&told.sender, &envelope)?;
+        let pinned = self.signer(&relay.sender, &envelope)?;
         if envelope.header.created_at > now.after(AHEAD) {
             return Err(OpenError::FromTheFuture);
         }
-        let peer = peer_name(&told.sender, &envelope.header.sender_device_id);
+        let peer = peer_name(&relay.sender, &envelope.header.sender_device_id);
         let (id, at) = (&envelope.header.client_message_id, envelope.header.created_at);
         // The signature is already verified, and no ratchet key has been consumed yet.
-        if self.seen.knows(&self.vault, &peer, id, at)? {
+        if self.seen.contains(&self.vault, &peer, id, at)? {
             return Err(OpenError::Replayed);
         }
         let opened = self.unwrap(&own, &pinned, &peer, &envelope).and_then(|unwrapped| {
-            let (header, Unwrapped { content, mode, session, mut changes }) = (envelope.header, unwrapped);
-            let payload = inside(&header, &envelope.header_hash, &content, envelope.body)?;
+            let (header, UnwrappedKey { content, mode, session, mut changes }) = (envelope.header, unwrapped);
+            let payload = decrypt_payload(&header, &envelope.header_hash, &content, envelope.body)?;
             changes.extend(self.seen.remember(&self.vault, &peer, &header.client_message_id, at)?);
             let rekeyed = header.content_type == ContentType::System && payload["event"] == REKEY && session.is_some();
             if rekeyed {
                 changes.extend(self.sessions.forget(&self.vault, &peer, session.as_deref())?);
             }
-            let (sender, sender_device) = (told.sender.clone(), header.sender_device_id.clone());
-            let opened = Opened { header, payload, sender, sender_device, mode, rekeyed };
+            let (sender, sender_device) = (relay.sender.clone(), header.sender_device_id.clone());
+            let opened = OpenedMessage { header, payload, sender, sender_device, mode, rekeyed };
             changes.extend(also(&opened));
             self.vault.save(changes)?;
             Ok(opened)
@@ -133,10 +133,10 @@ impl Party {
         sender: &KeyBundle,
         peer: &str,
         envelope: &Envelope,
-    ) -> Result<Unwrapped, OpenError> {
-        let mine = |wrap: &Wrap| match wrap {
-            Wrap::Olm { .. } => true,
-            Wrap::Hpke { kid: named, .. } => named == kid,
+    ) -> Result<UnwrappedKey, OpenError> {
+        let mine = |wrap: &WrappedKey| match wrap {
+            WrappedKey::Olm { .. } => true,
+            WrappedKey::Hpke { kid: named, .. } => named == kid,
         };
         let mut entries = envelope.entries.iter().filter(|entry| entry.device == *device && mine(&entry.wrap));
         let entry = entries.next().ok_or(OpenError::NotForUs)?;
@@ -144,14 +144,14 @@ impl Party {
             return Err(OpenError::Malformed("two entries of to are for one device".to_owned()));
         }
         match (self.wrap_for(envelope.header.conversation_type, sender.keys.mode), &entry.wrap) {
-            (WrapAlgorithm::Hpke, Wrap::Hpke { enc, ct, .. }) => {
+            (WrapAlgorithm::Hpke, WrappedKey::Hpke { enc, ct, .. }) => {
                 let content = hpke::unwrap(self.secrets.agreement_secret(), &envelope.header_hash, enc, ct);
                 let content = content.ok_or(OpenError::Tampered)?;
-                Ok(Unwrapped { content, mode: SealMode::Stateless, session: None, changes: Vec::new() })
+                Ok(UnwrappedKey { content, mode: SealMode::Stateless, session: None, changes: Vec::new() })
             }
-            (WrapAlgorithm::Olm, Wrap::Olm { kind, ct }) => self.unwrap_in_session(sender, peer, (*kind, ct)),
-            (WrapAlgorithm::Olm, Wrap::Hpke { .. }) => Err(OpenError::Downgraded),
-            (WrapAlgorithm::Hpke, Wrap::Olm { .. }) => Err(OpenError::WrongWrap),
+            (WrapAlgorithm::Olm, WrappedKey::Olm { kind, ct }) => self.unwrap_in_session(sender, peer, (*kind, ct)),
+            (WrapAlgorithm::Olm, WrappedKey::Hpke { .. }) => Err(OpenError::Downgraded),
+            (WrapAlgorithm::Hpke, WrappedKey::Olm { .. }) => Err(OpenError::WrongWrap),
         }
     }
 
@@ -160,34 +160,39 @@ impl Party {
         sender: &KeyBundle,
         peer: &str,
         message: (u8, &[u8]),
-    ) -> Result<Unwrapped, OpenError> {
+    ) -> Result<UnwrappedKey, OpenError> {
         let device = &sender.keys.device_id;
         let (Some(theirs), Some(_)) = (sender.keys.olm_key, self.olm()?) else { return Err(OpenError::WrongWrap) };
         let Some(olm) = &mut self.olm else { return Err(OpenError::WrongWrap) };
         let read = self.sessions.decrypt(&self.vault, peer, &mut olm.account, theirs, message);
         let read = read.map_err(|unread| match unread {
-            Unread::Lost => OpenError::SessionLost { device: device.clone() },
-            Unread::OtherIdentity => OpenError::StaleBundle { device: device.clone() },
-            Unread::Keep(error) => error.into(),
+            DecryptError::Lost => OpenError::SessionLost { device: device.clone() },
+            DecryptError::OtherIdentity => OpenError::StaleBundle { device: device.clone() },
+            DecryptError::KeyStore(error) => error.into(),
         })?;
         let mut changes = read.changes;
         if read.new {
-            changes.push(olm.kept(&self.vault));
+            changes.push(olm.to_record(&self.vault));
         }
         let content = std::str::from_utf8(&read.plain).ok().and_then(base64url_exact).map(Zeroizing::new);
         let content = content.ok_or(OpenError::Tampered)?;
-        Ok(Unwrapped { content, mode: SealMode::Stateful, session: Some(read.by), changes })
+        Ok(UnwrappedKey { content, mode: SealMode::Stateful, session: Some(read.by), changes })
     }
 }
 
 /// Decrypts the payload and checks that it belongs to this header.
-fn inside(header: &Header, hash: &[u8; 32], content: &Content, body: body::Body) -> Result<Value, OpenError> {
+fn decrypt_payload(
+    header: &EnvelopeHeader,
+    hash: &[u8; 32],
+    content: &ContentKey,
+    body: body::EncryptedBody,
+) -> Result<Value, OpenError> {
     let (key, sealed) = content.split_first_chunk::<32>().ok_or(OpenError::Tampered)?;
     if !bool::from(sealed.ct_eq(hash.as_slice())) {
         return Err(OpenError::Tampered);
     }
     let text = body::decrypt(key, hash, body).ok_or(OpenError::Tampered)?;
     let payload = json::read(&text, MAX_ENVELOPE).map_err(|error| OpenError::Malformed(format!("payload: {error}")))?;
-    header.agrees(&payload).map_err(OpenError::Mismatched)?;
+    header.check_payload(&payload).map_err(OpenError::Mismatched)?;
     Ok(payload)
 }

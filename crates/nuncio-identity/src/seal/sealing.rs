@@ -8,11 +8,11 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use zeroize::Zeroizing;
 
-use super::envelope::{self, Entry, MAX_ENTRIES, Wrap};
+use super::envelope::{self, KeyEntry, MAX_ENTRIES, WrappedKey};
 use super::error::SealError;
-use super::header::Letter;
-use super::party::{Party, peer_name};
-use super::vault::Change;
+use super::header::PlaintextMessage;
+use super::identity::{SealIdentity, peer_name};
+use super::vault::RecordChange;
 use super::{body, cipher, hpke};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
@@ -23,39 +23,39 @@ use crate::ledger::DeviceSignatures;
 pub struct Addressee<'a> {
     /// Its keys, which must be pinned.
     pub bundle: &'a KeyBundle,
-    /// Required if [`SealIdentity::wants_key`] returns true.
+    /// Required if [`SealIdentity::needs_one_time_key`] returns true.
     pub one_time_key: Option<&'a OneTimeKey>,
 }
 
 /// A content key, followed by the hash of the header it belongs to.
-pub(super) type Content = Zeroizing<[u8; hpke::WRAPPED]>;
+pub(super) type ContentKey = Zeroizing<[u8; hpke::WRAPPED]>;
 
-impl Party {
+impl SealIdentity {
     /// Seals a message to trusted devices; this device itself is skipped. The envelope may be sent any number of times,
     /// and no ratchet key encrypts two messages.
     ///
     /// # Errors
     /// Nothing was sealed. The error lists the devices that are not trusted, or that need a one-time key.
-    pub fn seal(&mut self, letter: &Letter, to: &[Addressee<'_>]) -> Result<Vec<u8>, SealError> {
-        self.seal_keeping(letter, to, |_| Vec::new())
+    pub fn seal(&mut self, plaintext: &PlaintextMessage, to: &[Addressee<'_>]) -> Result<Vec<u8>, SealError> {
+        self.seal_and_save(plaintext, to, |_| Vec::new())
     }
 
     /// Like [`SealIdentity::seal`], and saves the caller's changes in the same write: after a crash, either the
     /// envelope is stored or it was never sealed.
-    pub fn seal_keeping(
+    pub fn seal_and_save(
         &mut self,
-        letter: &Letter,
+        plaintext: &PlaintextMessage,
         to: &[Addressee<'_>],
-        also: impl FnOnce(&[u8]) -> Vec<Change>,
+        also: impl FnOnce(&[u8]) -> Vec<RecordChange>,
     ) -> Result<Vec<u8>, SealError> {
-        let (owner, device) = self.named().ok_or(SealError::Unnamed)?;
+        let (owner, device) = self.owner_device().ok_or(SealError::Unnamed)?;
         let (owner, device) = (owner.clone(), device.clone());
-        let header = letter.header(&owner, &device);
-        header.agrees(&letter.payload).map_err(SealError::Mismatched)?;
-        let to = self.check(letter.conversation_type, (&owner, &device), to)?;
+        let header = plaintext.header(&owner, &device);
+        header.check_payload(&plaintext.payload).map_err(SealError::Mismatched)?;
+        let to = self.check(plaintext.conversation_type, (&owner, &device), to)?;
         let header = header.canonical();
         let hash = sha256(&header);
-        let text = Zeroizing::new(letter.payload.to_string().into_bytes());
+        let text = Zeroizing::new(plaintext.payload.to_string().into_bytes());
         if text.len() > MAX_ENVELOPE {
             return Err(SealError::TooLarge);
         }
@@ -64,15 +64,15 @@ impl Party {
         let content = content(&key, &hash);
         let (mut entries, mut changes) = (Vec::with_capacity(to.len()), Vec::new());
         let sealed = to.iter().try_for_each(|one| {
-            let wrap = match self.wrap_for(letter.conversation_type, one.bundle.keys.mode) {
+            let wrap = match self.wrap_for(plaintext.conversation_type, one.bundle.keys.mode) {
                 WrapAlgorithm::Olm => self.wrap_in_session(one, &content, &mut changes)?,
                 WrapAlgorithm::Hpke => wrap_to_key(one, &hash, &content)?,
             };
-            entries.push(Entry { device: one.bundle.keys.device_id.clone(), wrap });
+            entries.push(KeyEntry { device: one.bundle.keys.device_id.clone(), wrap });
             Ok(())
         });
         let sealed = sealed.and_then(|()| {
-            let sign = |signed: &envelope::Signed| self.secrets.sign(signed);
+            let sign = |signed: &envelope::SignedBytes| self.secrets.sign(signed);
             let envelope = envelope::write(&header, &body, &entries, sign).ok_or(SealError::TooLarge)?;
             changes.extend(also(&envelope));
             self.vault.save(changes)?;
@@ -115,7 +115,7 @@ impl Party {
             let known = self.peer(&keys.owner)?;
             if known.is_none_or(|known| known.bundle(&keys.device_id).is_none_or(|pinned| pinned.keys != *keys)) {
                 untrusted.push((keys.owner.clone(), keys.device_id.clone()));
-            } else if one.one_time_key.is_none() && self.wants_key(kind, one.bundle)? {
+            } else if one.one_time_key.is_none() && self.needs_one_time_key(kind, one.bundle)? {
                 keyless.push((keys.owner.clone(), keys.device_id.clone()));
             }
         }
@@ -129,9 +129,9 @@ impl Party {
     fn wrap_in_session(
         &mut self,
         one: &Addressee<'_>,
-        content: &Content,
-        changes: &mut Vec<Change>,
-    ) -> Result<Wrap, SealError> {
+        content: &ContentKey,
+        changes: &mut Vec<RecordChange>,
+    ) -> Result<WrappedKey, SealError> {
         let keys = &one.bundle.keys;
         let peer = peer_name(&keys.owner, &keys.device_id);
         // Olm libraries only accept text.
@@ -153,19 +153,19 @@ impl Party {
         }
         let (kind, ct, change) = sealed.ok_or_else(bad)?;
         changes.push(change);
-        Ok(Wrap::Olm { kind, ct })
+        Ok(WrappedKey::Olm { kind, ct })
     }
 }
 
-fn wrap_to_key(one: &Addressee<'_>, hash: &[u8; 32], content: &Content) -> Result<Wrap, SealError> {
+fn wrap_to_key(one: &Addressee<'_>, hash: &[u8; 32], content: &ContentKey) -> Result<WrappedKey, SealError> {
     let keys = &one.bundle.keys;
     let wrapped = hpke::wrap(&keys.hpke_key, hash, content, cipher::random());
     let (enc, ct) = wrapped.ok_or_else(|| SealError::BadKey(keys.device_id.clone()))?;
-    Ok(Wrap::Hpke { kid: hpke::kid(&keys.hpke_key), enc, ct })
+    Ok(WrappedKey::Hpke { kid: hpke::kid(&keys.hpke_key), enc, ct })
 }
 
 /// Builds the bytes that are wrapped for each device.
-pub(super) fn content(key: &[u8; 32], hash: &[u8; 32]) -> Content {
+pub(super) fn content(key: &[u8; 32], hash: &[u8; 32]) -> ContentKey {
     let mut content = Zeroizing::new([0; hpke::WRAPPED]);
     content[..32].copy_from_slice(key);
     content[32..].copy_from_slice(hash);

@@ -20,7 +20,7 @@ pub(super) struct Secrets {
 
 /// Stored form of [`Secrets`].
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
-pub(super) struct KeptSecrets {
+pub(super) struct StoredSecrets {
     signing: [u8; 32],
     hpke: [u8; 32],
 }
@@ -56,13 +56,13 @@ impl Secrets {
         Signature::new(self.signing.sign(message).to_bytes())
     }
 
-    pub(super) fn kept(&self) -> KeptSecrets {
-        KeptSecrets { signing: *self.signing_seed(), hpke: *self.hpke }
+    pub(super) fn to_record(&self) -> StoredSecrets {
+        StoredSecrets { signing: *self.signing_seed(), hpke: *self.hpke }
     }
 }
 
-impl From<KeptSecrets> for Secrets {
-    fn from(kept: KeptSecrets) -> Self {
+impl From<StoredSecrets> for Secrets {
+    fn from(kept: StoredSecrets) -> Self {
         Self::new(&kept.signing, &kept.hpke)
     }
 }

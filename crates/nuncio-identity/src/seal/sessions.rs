@@ -9,8 +9,8 @@ use vodozemac::Curve25519PublicKey;
 use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig, SessionCreationError, SessionPickle};
 use zeroize::Zeroizing;
 
-use super::keep::KeepError;
-use super::vault::{Change, Vault};
+use super::key_store::KeyStoreError;
+use super::vault::{RecordChange, Vault};
 
 /// Maximum number of sessions per device.
 const MOST: usize = 4;
@@ -21,10 +21,10 @@ const CACHED: usize = 1024;
 #[derive(Default)]
 pub(super) struct Sessions {
     /// Most recently received first.
-    cached: HashMap<String, Vec<Held>>,
+    cached: HashMap<String, Vec<LiveSession>>,
 }
 
-struct Held {
+struct LiveSession {
     name: String,
     session: Session,
     /// Increases with each received message. The session with the largest value is used to send.
@@ -32,37 +32,37 @@ struct Held {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<P> {
+struct StoredSession<P> {
     pickle: P,
     heard: u64,
 }
 
-pub(super) enum Unread {
+pub(super) enum DecryptError {
     /// No session decrypts it.
     Lost,
     /// It was sent with another identity key than the known one.
     OtherIdentity,
-    Keep(KeepError),
+    KeyStore(KeyStoreError),
 }
 
-impl From<KeepError> for Unread {
-    fn from(error: KeepError) -> Self {
-        Self::Keep(error)
+impl From<KeyStoreError> for DecryptError {
+    fn from(error: KeyStoreError) -> Self {
+        Self::KeyStore(error)
     }
 }
 
 /// A message decrypted in a session.
-pub(super) struct Read {
+pub(super) struct DecryptedMessage {
     pub(super) plain: Zeroizing<Vec<u8>>,
     /// Name of the session.
     pub(super) by: String,
     /// Whether the message started a new session and consumed a one-time key.
     pub(super) new: bool,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<RecordChange>,
 }
 
 impl Sessions {
-    pub(super) fn exist(&self, vault: &Vault, peer: &str) -> Result<bool, KeepError> {
+    pub(super) fn exist(&self, vault: &Vault, peer: &str) -> Result<bool, KeyStoreError> {
         Ok(self.cached.get(peer).is_some_and(|held| !held.is_empty()) || !vault.names(&prefix(peer))?.is_empty())
     }
 
@@ -72,11 +72,11 @@ impl Sessions {
         vault: &Vault,
         peer: &str,
         plain: &[u8],
-    ) -> Result<Option<(u8, Vec<u8>, Change)>, KeepError> {
+    ) -> Result<Option<(u8, Vec<u8>, RecordChange)>, KeyStoreError> {
         let Some(held) = self.with(vault, peer)?.first_mut() else { return Ok(None) };
         let Ok(message) = held.session.encrypt(plain) else { return Ok(None) };
         let (kind, ct) = message.to_parts();
-        Ok(Some((u8::from(kind == 1), ct, held.kept(vault))))
+        Ok(Some((u8::from(kind == 1), ct, held.to_record(vault))))
     }
 
     /// Starts a session with a one-time key; `None` if key agreement fails.
@@ -87,7 +87,7 @@ impl Sessions {
         account: &Account,
         theirs: AgreementKey,
         one_time: AgreementKey,
-    ) -> Result<Option<Vec<Change>>, KeepError> {
+    ) -> Result<Option<Vec<RecordChange>>, KeyStoreError> {
         let point = |key: AgreementKey| Curve25519PublicKey::from_bytes(*key.as_bytes());
         let session = account.create_outbound_session(SessionConfig::version_1(), point(theirs), point(one_time));
         let Ok(session) = session else { return Ok(None) };
@@ -103,13 +103,13 @@ impl Sessions {
         account: &mut Account,
         theirs: AgreementKey,
         (kind, ct): (u8, &[u8]),
-    ) -> Result<Read, Unread> {
-        let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| Unread::Lost)?;
+    ) -> Result<DecryptedMessage, DecryptError> {
+        let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| DecryptError::Lost)?;
         let theirs = Curve25519PublicKey::from_bytes(*theirs.as_bytes());
         let held = self.with(vault, peer)?;
         let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
         let begins = match &message {
-            OlmMessage::PreKey(message) if message.identity_key() != theirs => return Err(Unread::OtherIdentity),
+            OlmMessage::PreKey(message) if message.identity_key() != theirs => return Err(DecryptError::OtherIdentity),
             OlmMessage::PreKey(message) => Some(name(peer, &message.session_id())),
             OlmMessage::Normal(_) => None,
         };
@@ -121,25 +121,35 @@ impl Sessions {
         if let Some((place, plain)) = read {
             held[place].heard = heard;
             held[..=place].rotate_right(1);
-            let changes = vec![held[0].kept(vault)];
-            return Ok(Read { plain: Zeroizing::new(plain), by: held[0].name.clone(), new: false, changes });
+            let changes = vec![held[0].to_record(vault)];
+            return Ok(DecryptedMessage {
+                plain: Zeroizing::new(plain),
+                by: held[0].name.clone(),
+                new: false,
+                changes,
+            });
         }
         match (message, begins) {
             (OlmMessage::PreKey(message), Some(name)) if held.iter().all(|held| held.name != name) => {
                 let made = account.create_inbound_session(SessionConfig::version_1(), theirs, &message);
                 let made = made.map_err(|error| match error {
-                    SessionCreationError::MismatchedIdentityKey(..) => Unread::OtherIdentity,
-                    _ => Unread::Lost,
+                    SessionCreationError::MismatchedIdentityKey(..) => DecryptError::OtherIdentity,
+                    _ => DecryptError::Lost,
                 })?;
                 let (by, changes) = self.add(vault, peer, made.session)?;
-                Ok(Read { plain: Zeroizing::new(made.plaintext), by, new: true, changes })
+                Ok(DecryptedMessage { plain: Zeroizing::new(made.plaintext), by, new: true, changes })
             }
-            _ => Err(Unread::Lost),
+            _ => Err(DecryptError::Lost),
         }
     }
 
     /// Removes all sessions with a device, except `but`.
-    pub(super) fn forget(&mut self, vault: &Vault, peer: &str, but: Option<&str>) -> Result<Vec<Change>, KeepError> {
+    pub(super) fn forget(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        but: Option<&str>,
+    ) -> Result<Vec<RecordChange>, KeyStoreError> {
         // The remaining session is reloaded after the save.
         self.uncache(peer);
         let names = vault.names(&prefix(peer))?.into_iter();
@@ -151,37 +161,42 @@ impl Sessions {
         self.cached.remove(peer);
     }
 
-    fn add(&mut self, vault: &Vault, peer: &str, session: Session) -> Result<(String, Vec<Change>), KeepError> {
+    fn add(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        session: Session,
+    ) -> Result<(String, Vec<RecordChange>), KeyStoreError> {
         let held = self.with(vault, peer)?;
         let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
         let name = name(peer, &session.session_id());
-        held.insert(0, Held { name: name.clone(), session, heard });
-        let mut changes = vec![held[0].kept(vault)];
+        held.insert(0, LiveSession { name: name.clone(), session, heard });
+        let mut changes = vec![held[0].to_record(vault)];
         changes.extend(held.drain(MOST.min(held.len())..).map(|held| (held.name, None)));
         Ok((name, changes))
     }
 
-    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Vec<Held>, KeepError> {
+    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Vec<LiveSession>, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
             }
             let mut held = Vec::new();
             for name in vault.names(&prefix(peer))? {
-                if let Some(kept) = vault.get::<Kept<SessionPickle>>(&name)? {
-                    held.push(Held { name, session: Session::from_pickle(kept.pickle), heard: kept.heard });
+                if let Some(kept) = vault.get::<StoredSession<SessionPickle>>(&name)? {
+                    held.push(LiveSession { name, session: Session::from_pickle(kept.pickle), heard: kept.heard });
                 }
             }
             held.sort_by_key(|held| std::cmp::Reverse(held.heard));
             self.cached.insert(peer.to_owned(), held);
         }
-        self.cached.get_mut(peer).ok_or_else(|| KeepError("the sessions are gone".to_owned()))
+        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("the sessions are gone".to_owned()))
     }
 }
 
-impl Held {
-    fn kept(&self, vault: &Vault) -> Change {
-        vault.put(self.name.clone(), &Kept { pickle: self.session.pickle(), heard: self.heard })
+impl LiveSession {
+    fn to_record(&self, vault: &Vault) -> RecordChange {
+        vault.put(self.name.clone(), &StoredSession { pickle: self.session.pickle(), heard: self.heard })
     }
 }
 

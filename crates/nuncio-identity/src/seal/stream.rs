@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::error::{OpenError, SealError};
-use super::header::{Header, Letter, Told};
-use super::opening::Opened;
-use super::party::Party;
+use super::header::{EnvelopeHeader, PlaintextMessage, RelayMetadata};
+use super::identity::SealIdentity;
+use super::opening::OpenedMessage;
 use super::sealing::Addressee;
 use super::{body, cipher};
 use crate::encoding::{base64url, base64url_exact};
@@ -69,13 +69,13 @@ impl StreamError {
 
 /// Whether a piece is the last of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PiecePosition {
     Within,
     Last,
 }
 
-/// Keys and position of a stream, on either side.
-struct Keys {
+/// Key and position of a stream, on either side.
+struct StreamState {
     key: Zeroizing<[u8; 32]>,
     prefix: [u8; PREFIX],
     /// Hash of the first envelope's header. It covers conversation, sender, device and stream id.
@@ -84,8 +84,8 @@ struct Keys {
     next: Option<u64>,
 }
 
-impl Keys {
-    fn new(key: Zeroizing<[u8; 32]>, prefix: [u8; PREFIX], header: &Header) -> Self {
+impl StreamState {
+    fn new(key: Zeroizing<[u8; 32]>, prefix: [u8; PREFIX], header: &EnvelopeHeader) -> Self {
         Self { key, prefix, header: sha256(&header.canonical()), next: Some(1) }
     }
 
@@ -96,24 +96,24 @@ impl Keys {
         nonce
     }
 
-    fn associated(&self, seq: u64, place: Place) -> [u8; 54] {
+    fn associated(&self, seq: u64, place: PiecePosition) -> [u8; 54] {
         let mut aad = [0; 54];
         aad[..13].copy_from_slice(LABEL);
         aad[13..45].copy_from_slice(&self.header);
         aad[45..53].copy_from_slice(&seq.to_be_bytes());
-        aad[53] = u8::from(place == Place::Last);
+        aad[53] = u8::from(place == PiecePosition::Last);
         aad
     }
 
-    fn seal(&mut self, place: Place, text: &str) -> Result<SealedPiece, StreamError> {
+    fn seal(&mut self, place: PiecePosition, text: &str) -> Result<SealedPiece, StreamError> {
         let seq = self.next.take().ok_or(StreamError::Over)?;
         let aad = self.associated(seq, place);
         let sealed = body::encrypt_padded(&self.key, self.nonce(seq), &aad, text.as_bytes());
-        self.moved_on(seq, place);
+        self.advance(seq, place);
         Ok(SealedPiece { seq, sealed: sealed.ok_or(StreamError::Over)? })
     }
 
-    fn open(&mut self, place: Place, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
+    fn open(&mut self, place: PiecePosition, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
         // `take` makes every error end the stream.
         let expected = self.next.take().ok_or(StreamError::Over)?;
         if seq != expected {
@@ -123,45 +123,45 @@ impl Keys {
         let text = body::decrypt_padded(&self.key, self.nonce(seq), &aad, sealed.to_vec());
         let text = text.ok_or(StreamError::Tampered)?;
         let text = std::str::from_utf8(&text).map_err(|_| StreamError::Tampered)?.to_owned();
-        self.moved_on(seq, place);
+        self.advance(seq, place);
         Ok(text)
     }
 
     /// Advances the position. After the last piece there is none, so no nonce is used twice.
-    fn moved_on(&mut self, seq: u64, place: Place) {
+    fn advance(&mut self, seq: u64, place: PiecePosition) {
         self.next = match place {
-            Place::Within => seq.checked_add(1),
-            Place::Last => None,
+            PiecePosition::Within => seq.checked_add(1),
+            PiecePosition::Last => None,
         };
     }
 }
 
 /// Encrypts the pieces of a stream in order. The key is wiped on drop.
-pub struct StreamSealer(Keys);
+pub struct StreamSealer(StreamState);
 
 impl StreamSealer {
     pub fn piece(&mut self, text: &str) -> Result<SealedPiece, StreamError> {
-        self.0.seal(Place::Within, text)
+        self.0.seal(PiecePosition::Within, text)
     }
 
     /// Seals the last piece, which names the message with the complete text.
     pub fn end(&mut self, message: &ClientMessageId) -> Result<SealedPiece, StreamError> {
-        self.0.seal(Place::Last, message.as_str())
+        self.0.seal(PiecePosition::Last, message.as_str())
     }
 }
 
 /// Decrypts the pieces of a stream: each once and in order, none after an error. The key is wiped on drop.
-pub struct StreamOpener(Keys);
+pub struct StreamOpener(StreamState);
 
 impl StreamOpener {
     /// Opens the next piece. An error ends the stream.
     pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
-        self.0.open(Place::Within, seq, sealed)
+        self.0.open(PiecePosition::Within, seq, sealed)
     }
 
     /// Opens the last piece and returns the id of the message with the complete text.
     pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamError> {
-        let named = self.0.open(Place::Last, seq, sealed)?;
+        let named = self.0.open(PiecePosition::Last, seq, sealed)?;
         ClientMessageId::parse(&named).map_err(|_| StreamError::Tampered)
     }
 }
@@ -178,28 +178,28 @@ impl fmt::Debug for StreamOpener {
     }
 }
 
-impl Party {
+impl SealIdentity {
     /// Starts a stream: returns an envelope with the stream key and the sealer for the pieces. Only agents may stream.
     pub fn begin_stream(&mut self, new: NewStream, to: &[Addressee<'_>]) -> Result<(Vec<u8>, StreamSealer), SealError> {
         let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
-        let mut letter = letter(new, &key, prefix);
-        let (owner, device) = self.named().ok_or(SealError::Unnamed)?;
-        let header = letter.header(owner, device);
+        let mut plaintext = plaintext(new, &key, prefix);
+        let (owner, device) = self.owner_device().ok_or(SealError::Unnamed)?;
+        let header = plaintext.header(owner, device);
         let fits = if header.sender_type == SenderType::Agent { Ok(()) } else { Err(SealError::Mismatched(AGENTS)) };
-        let sealed = fits.and_then(|()| self.seal(&letter, to));
-        wipe(&mut letter.payload);
-        Ok((sealed?, StreamSealer(Keys::new(key, prefix, &header))))
+        let sealed = fits.and_then(|()| self.seal(&plaintext, to));
+        wipe(&mut plaintext.payload);
+        Ok((sealed?, StreamSealer(StreamState::new(key, prefix, &header))))
     }
 
     /// Opens the first envelope of a stream like [`SealIdentity::open`] and extracts the stream key. Returns no opener
     /// if the message does not start a stream; it still counts as opened, see [`OpenedMessage::rekeyed`].
     pub fn open_stream(
         &mut self,
-        told: &Told,
+        relay: &RelayMetadata,
         envelope: &[u8],
         now: Timestamp,
-    ) -> Result<(Opened, Option<StreamOpener>), OpenError> {
-        let mut opened = self.open(told, envelope, now)?;
+    ) -> Result<(OpenedMessage, Option<StreamOpener>), OpenError> {
+        let mut opened = self.open(relay, envelope, now)?;
         let opener = opener(&opened);
         wipe(&mut opened.payload);
         Ok((opened, opener))
@@ -208,9 +208,9 @@ impl Party {
 
 const AGENTS: &str = "only agents stream, and only to a person alone";
 
-fn letter(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> Letter {
+fn plaintext(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> PlaintextMessage {
     let NewStream { conversation, stream, created_at } = new;
-    Letter {
+    PlaintextMessage {
         conversation,
         conversation_type: ConversationType::H2a,
         client_id: stream,
@@ -222,7 +222,7 @@ fn letter(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> Letter {
     }
 }
 
-fn opener(Opened { header, payload, .. }: &Opened) -> Option<StreamOpener> {
+fn opener(OpenedMessage { header, payload, .. }: &OpenedMessage) -> Option<StreamOpener> {
     let begins = header.content_type == ContentType::System
         && header.conversation_type == ConversationType::H2a
         && header.sender_type == SenderType::Agent
@@ -232,7 +232,7 @@ fn opener(Opened { header, payload, .. }: &Opened) -> Option<StreamOpener> {
     }
     let key = Zeroizing::new(base64url_exact(payload["key"].as_str()?)?);
     let prefix = base64url_exact(payload["prefix"].as_str()?)?;
-    Some(StreamOpener(Keys::new(key, prefix, header)))
+    Some(StreamOpener(StreamState::new(key, prefix, header)))
 }
 
 /// Erases the stream key from a payload.
@@ -254,23 +254,23 @@ pub(super) mod vectors {
             stream: ClientMessageId::parse("01JD0000000000000000000001").unwrap(),
             created_at: Timestamp::from_millis(1_794_740_400_007),
         };
-        let letter = letter(new, &key, prefix);
+        let plaintext = plaintext(new, &key, prefix);
         let sender = nuncio_core::happening::Recipient::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
-        let header = letter.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
-        let mut sealer = StreamSealer(Keys::new(Zeroizing::new(key), prefix, &header));
+        let header = plaintext.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
+        let mut sealer = StreamSealer(StreamState::new(Zeroizing::new(key), prefix, &header));
         let message = ClientMessageId::parse("01JD0000000000000000000002").unwrap();
         let texts = ["Your room", " is ready: 您的房间准备好了", ""];
         let mut pieces: Vec<_> = texts.map(|text| (text, false, sealer.piece(text).unwrap())).into();
         pieces.push((message.as_str(), true, sealer.end(&message).unwrap()));
         let pieces = pieces.into_iter().map(|(text, last, SealedPiece { seq, sealed })| {
-            let place = if last { Place::Last } else { Place::Within };
+            let place = if last { PiecePosition::Last } else { PiecePosition::Within };
             json!({
                 "stream_seq": seq, "final": last, "text": text, "nonce": hex(&sealer.0.nonce(seq)),
                 "aad": hex(&sealer.0.associated(seq, place)), "ct": hex(&sealed),
             })
         });
         json!({
-            "header": header, "header_hash": hex(&sealer.0.header), "payload": letter.payload,
+            "header": header, "header_hash": hex(&sealer.0.header), "payload": plaintext.payload,
             "key": hex(&key), "prefix": hex(&prefix), "pieces": pieces.collect::<Vec<_>>(),
         })
     }

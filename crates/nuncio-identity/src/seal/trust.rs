@@ -9,7 +9,7 @@ use nuncio_core::ids::DeviceId;
 use nuncio_core::signature::{CheckSignature as _, PublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::error::MeetError;
+use super::error::TrustError;
 use crate::ledger::DeviceSignatures;
 
 /// Maximum number of devices per owner.
@@ -18,7 +18,7 @@ pub(super) const MAX_DEVICES: usize = 64;
 /// Why a device is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Distrust {
+pub enum DistrustReason {
     /// The device is new, and no trusted device endorses it.
     #[error("it is new, and no known device vouches for it")]
     NewUnendorsed,
@@ -54,27 +54,27 @@ pub enum KeyChange {
 
 /// Result of reviewing the published keys of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meeting {
+pub struct KeyReview {
     /// Whether no key was pinned before.
     pub first_contact: bool,
     /// Devices that messages may be sealed to.
     pub trusted: Vec<DeviceId>,
     /// Devices that need a person's decision first.
-    pub distrusted: Vec<(DeviceId, Distrust)>,
+    pub distrusted: Vec<(DeviceId, DistrustReason)>,
     /// Changes among the trusted devices since the last review.
     pub changes: Vec<KeyChange>,
 }
 
 /// The pinned and pending devices of one owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Peer {
-    devices: BTreeMap<DeviceId, Pin>,
+pub(super) struct PeerKeys {
+    devices: BTreeMap<DeviceId, PinnedDevice>,
     /// Published, and waiting for a person's decision.
-    waiting: BTreeMap<DeviceId, Waiting>,
+    waiting: BTreeMap<DeviceId, PendingDevice>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Pin {
+struct PinnedDevice {
     bundle: KeyBundle,
     /// The device that endorses it; `None` for a root.
     by: Option<DeviceId>,
@@ -87,12 +87,12 @@ struct Pin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Waiting {
+struct PendingDevice {
     bundle: KeyBundle,
-    why: Distrust,
+    why: DistrustReason,
 }
 
-impl Peer {
+impl PeerKeys {
     /// An owner with one pinned device: this one.
     pub(super) fn of(bundle: KeyBundle) -> Self {
         let mut peer = Self::default();
@@ -116,7 +116,7 @@ impl Peer {
         self.devices.values().filter(|pin| !pin.removed).map(|pin| &pin.bundle)
     }
 
-    pub(super) fn all_waiting(&self) -> impl Iterator<Item = (&KeyBundle, Distrust)> {
+    pub(super) fn all_waiting(&self) -> impl Iterator<Item = (&KeyBundle, DistrustReason)> {
         self.waiting.values().map(|waiting| (&waiting.bundle, waiting.why))
     }
 
@@ -129,14 +129,14 @@ impl Peer {
     /// Pins an earlier device whose keys its owner proved to hold, from a backup.
     pub(super) fn pin_former(&mut self, bundle: KeyBundle) {
         let device = bundle.keys.device_id.clone();
-        let known = |pin: &Pin| pin.bundle.keys.signing_key == bundle.keys.signing_key;
+        let known = |pin: &PinnedDevice| pin.bundle.keys.signing_key == bundle.keys.signing_key;
         if !self.devices.get(&device).is_some_and(known) {
             self.waiting.remove(&device);
-            self.devices.insert(device, Pin { bundle, by: None, gone: true, removed: false });
+            self.devices.insert(device, PinnedDevice { bundle, by: None, gone: true, removed: false });
         }
     }
 
-    pub(super) fn waiting(&self, device: &DeviceId) -> Option<(&KeyBundle, Distrust)> {
+    pub(super) fn waiting(&self, device: &DeviceId) -> Option<(&KeyBundle, DistrustReason)> {
         self.waiting.get(device).map(|waiting| (&waiting.bundle, waiting.why))
     }
 
@@ -156,8 +156,8 @@ impl Peer {
     }
 
     /// Pins pending keys on a person's decision.
-    pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), MeetError> {
-        let waiting = self.waiting.remove(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
+    pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), TrustError> {
+        let waiting = self.waiting.remove(device).ok_or_else(|| TrustError::NothingToAccept(device.clone()))?;
         // An agent has only one device, so its earlier ones are dropped and no longer enter the safety number.
         if matches!(waiting.bundle.keys.owner, Recipient::Agent(_)) {
             self.devices.retain(|_, pin| !pin.gone);
@@ -167,17 +167,17 @@ impl Peer {
     }
 
     /// Reviews published keys; also returns the devices whose sessions are now void.
-    pub(super) fn meet(
+    pub(super) fn review_keys(
         &mut self,
         owner: &Recipient,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
-    ) -> Result<(Meeting, Vec<DeviceId>), MeetError> {
+    ) -> Result<(KeyReview, Vec<DeviceId>), TrustError> {
         if bundles.len() > MAX_DEVICES {
-            return Err(MeetError::TooMany(bundles.len()));
+            return Err(TrustError::TooMany(bundles.len()));
         }
         let first_contact = self.devices.is_empty();
-        let mut round = Round { peer: self, meeting: Meeting::new(first_contact), void: Vec::new() };
+        let mut round = ReviewRound { peer: self, meeting: KeyReview::new(first_contact), void: Vec::new() };
         let mut open = Vec::new();
         for bundle in bundles {
             let device = &bundle.keys.device_id;
@@ -185,7 +185,7 @@ impl Peer {
             let known = round.peer.bundle(device) == Some(bundle);
             match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatures).is_ok() {
                 true => open.push(bundle),
-                false => round.distrust(bundle, Distrust::BadSignature),
+                false => round.distrust(bundle, DistrustReason::BadSignature),
             }
         }
         if let Some(expected) = expect {
@@ -195,7 +195,7 @@ impl Peer {
                 false => round.peer.bundles().find(|bundle| fits(bundle)),
             };
             let found =
-                found.cloned().ok_or(MeetError::OtherFingerprint { owner: owner.clone(), expected: *expected })?;
+                found.cloned().ok_or(TrustError::OtherFingerprint { owner: owner.clone(), expected: *expected })?;
             if first_contact {
                 round.peer.pin(found, None);
             }
@@ -208,20 +208,20 @@ impl Peer {
                 }
             }
         }
-        let mut rest = round.settle(open);
+        let mut rest = round.decide_repeatedly(open);
         if first_contact && expect.is_none() {
             while let Some(place) = rest.iter().position(|one| round.peer.bundle(&one.keys.device_id).is_none()) {
                 round.peer.pin(rest[place].clone(), None);
-                rest = round.settle(rest);
+                rest = round.decide_repeatedly(rest);
             }
         }
         round.close(rest, bundles)?;
-        let Round { meeting, void, .. } = round;
+        let ReviewRound { meeting, void, .. } = round;
         Ok((meeting, void))
     }
 
     fn pin(&mut self, bundle: KeyBundle, by: Option<DeviceId>) {
-        self.devices.insert(bundle.keys.device_id.clone(), Pin { bundle, by, gone: false, removed: false });
+        self.devices.insert(bundle.keys.device_id.clone(), PinnedDevice { bundle, by, gone: false, removed: false });
     }
 
     /// Returns the pinned device that endorses the bundle.
@@ -234,22 +234,22 @@ impl Peer {
     }
 }
 
-impl Meeting {
+impl KeyReview {
     fn new(first_contact: bool) -> Self {
         Self { first_contact, trusted: Vec::new(), distrusted: Vec::new(), changes: Vec::new() }
     }
 }
 
 /// State of one key review.
-struct Round<'a> {
-    peer: &'a mut Peer,
-    meeting: Meeting,
+struct ReviewRound<'a> {
+    peer: &'a mut PeerKeys,
+    meeting: KeyReview,
     void: Vec<DeviceId>,
 }
 
-impl Round<'_> {
+impl ReviewRound<'_> {
     /// Decides the open bundles repeatedly until nothing changes, since one device may endorse the next.
-    fn settle<'b>(&mut self, mut open: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
+    fn decide_repeatedly<'b>(&mut self, mut open: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
         loop {
             let before = open.len();
             open.retain(|bundle| !self.decide(bundle));
@@ -266,16 +266,16 @@ impl Round<'_> {
         match pin {
             Some(pin) if pin.bundle.keys.signing_key == bundle.keys.signing_key => {
                 if pin.removed {
-                    self.distrust(bundle, Distrust::Removed);
+                    self.distrust(bundle, DistrustReason::Removed);
                     return true;
                 }
                 let (was, is) = (&pin.bundle.keys, &bundle.keys);
                 if is.seq < was.seq || is.seq == was.seq && is != was {
-                    self.distrust(bundle, Distrust::OldBundle);
+                    self.distrust(bundle, DistrustReason::OldBundle);
                     return true;
                 }
                 if was.mode == SealMode::Stateful && is.mode == SealMode::Stateless {
-                    self.distrust(bundle, Distrust::Downgraded);
+                    self.distrust(bundle, DistrustReason::Downgraded);
                     return true;
                 }
                 if (was.hpke_key, was.olm_key, was.mode) != (is.hpke_key, is.olm_key, is.mode) {
@@ -309,15 +309,15 @@ impl Round<'_> {
         self.peer.pin(bundle.clone(), by);
     }
 
-    fn distrust(&mut self, bundle: &KeyBundle, why: Distrust) {
+    fn distrust(&mut self, bundle: &KeyBundle, why: DistrustReason) {
         self.meeting.distrusted.push((bundle.keys.device_id.clone(), why));
     }
 
     /// Distrusts the undecided bundles, and marks devices that were not published as gone.
-    fn close(&mut self, rest: Vec<&KeyBundle>, shown: &[KeyBundle]) -> Result<(), MeetError> {
+    fn close(&mut self, rest: Vec<&KeyBundle>, shown: &[KeyBundle]) -> Result<(), TrustError> {
         for bundle in rest {
             let known = self.peer.devices.contains_key(&bundle.keys.device_id);
-            self.distrust(bundle, if known { Distrust::KeyChanged } else { Distrust::NewUnendorsed });
+            self.distrust(bundle, if known { DistrustReason::KeyChanged } else { DistrustReason::NewUnendorsed });
         }
         let is_shown = |device: &DeviceId| shown.iter().any(|bundle| bundle.keys.device_id == *device);
         for (device, pin) in &mut self.peer.devices {
@@ -333,17 +333,18 @@ impl Round<'_> {
         let distrusted = &self.meeting.distrusted;
         let waits = |bundle: &&KeyBundle| {
             let why = distrusted.iter().find(|(device, _)| *device == bundle.keys.device_id)?.1;
-            let decidable = matches!(why, Distrust::NewUnendorsed | Distrust::KeyChanged | Distrust::Downgraded);
-            let waiting = Waiting { bundle: (*bundle).clone(), why };
+            let decidable =
+                matches!(why, DistrustReason::NewUnendorsed | DistrustReason::KeyChanged | DistrustReason::Downgraded);
+            let waiting = PendingDevice { bundle: (*bundle).clone(), why };
             decidable.then(|| (bundle.keys.device_id.clone(), waiting))
         };
-        // Two bundles with the same device id cannot be told apart by a person, so neither can be accepted.
+        // Two bundles with the same device id cannot be distinguished by a person, so neither can be accepted.
         let once = |bundle: &&KeyBundle| {
             shown.iter().filter(|other| other.keys.device_id == bundle.keys.device_id).count() == 1
         };
         self.peer.waiting = shown.iter().filter(once).filter_map(|bundle| waits(&bundle)).collect();
         match self.peer.bundles().count() {
-            most if most > MAX_DEVICES => Err(MeetError::TooMany(most)),
+            most if most > MAX_DEVICES => Err(TrustError::TooMany(most)),
             _ => Ok(()),
         }
     }

@@ -8,46 +8,46 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
-use super::keep::{Keep, KeepError};
+use super::key_store::{KeyStore, KeyStoreError};
 
 /// A record to save under a name; `None` removes it.
-pub type Change = (String, Option<Vec<u8>>);
+pub type RecordChange = (String, Option<Vec<u8>>);
 
 /// Name of the record that holds the record key.
 const KEY: &str = "key";
 
 /// Encrypted records of one identity. Each ciphertext is bound to its record name.
 pub(super) struct Vault {
-    keep: Arc<dyn Keep>,
+    store: Arc<dyn KeyStore>,
     key: Zeroizing<[u8; 32]>,
 }
 
 impl Vault {
     /// Returns a new vault and the change that stores its key.
-    pub(super) fn create(keep: Arc<dyn Keep>) -> Result<(Self, Change), KeepError> {
-        if keep.load(KEY)?.is_some() {
-            return Err(KeepError("somebody's keys are here already".to_owned()));
+    pub(super) fn create(store: Arc<dyn KeyStore>) -> Result<(Self, RecordChange), KeyStoreError> {
+        if store.load(KEY)?.is_some() {
+            return Err(KeyStoreError("somebody's keys are here already".to_owned()));
         }
         let key = Zeroizing::new(cipher::random());
         let change = (KEY.to_owned(), Some(key.to_vec()));
-        Ok((Self { keep, key }, change))
+        Ok((Self { store, key }, change))
     }
 
-    pub(super) fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
-        let Some(key) = keep.load(KEY)?.map(Zeroizing::new) else { return Ok(None) };
+    pub(super) fn load(store: Arc<dyn KeyStore>) -> Result<Option<Self>, KeyStoreError> {
+        let Some(key) = store.load(KEY)?.map(Zeroizing::new) else { return Ok(None) };
         let key = <[u8; 32]>::try_from(key.as_slice());
-        let key = key.map_err(|_| KeepError("the record \"key\" is damaged".to_owned()))?;
-        Ok(Some(Self { keep, key: Zeroizing::new(key) }))
+        let key = key.map_err(|_| KeyStoreError("the record \"key\" is damaged".to_owned()))?;
+        Ok(Some(Self { store, key: Zeroizing::new(key) }))
     }
 
     /// The change that stores a value.
-    pub(super) fn put(&self, name: String, value: &impl Serialize) -> Change {
+    pub(super) fn put(&self, name: String, value: &impl Serialize) -> RecordChange {
         self.put_large(name, value, 4096)
     }
 
     /// The change that stores a value of about `room` bytes. Reserving enough room avoids reallocation, which would
     /// leave plaintext copies in memory.
-    pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> Change {
+    pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> RecordChange {
         let mut text = Zeroizing::new(Vec::with_capacity(room));
         serde_json::to_writer(&mut *text, value).expect("what is kept can be written");
         let nonce = cipher::random::<NONCE>();
@@ -58,9 +58,9 @@ impl Vault {
         (name, Some(record))
     }
 
-    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
-        let Some(record) = self.keep.load(name)? else { return Ok(None) };
-        let damaged = || KeepError(format!("the record {name:?} is damaged"));
+    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeyStoreError> {
+        let Some(record) = self.store.load(name)? else { return Ok(None) };
+        let damaged = || KeyStoreError(format!("the record {name:?} is damaged"));
         let mut record = Zeroizing::new(record);
         let (text, nonce) = record.split_last_chunk_mut::<NONCE>().ok_or_else(damaged)?;
         let text = cipher::decrypt(&self.key, *nonce, name.as_bytes(), text).ok_or_else(damaged)?;
@@ -68,16 +68,16 @@ impl Vault {
     }
 
     /// The record names with this prefix.
-    pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
-        self.keep.names(prefix)
+    pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
+        self.store.names(prefix)
     }
 
     /// Saves all changes atomically. If a name occurs twice, the later change wins.
-    pub(super) fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
+    pub(super) fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
         if changes.is_empty() {
             return Ok(());
         }
         let changes: BTreeMap<_, _> = changes.into_iter().collect();
-        self.keep.save(changes.into_iter().collect())
+        self.store.save(changes.into_iter().collect())
     }
 }

@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::backup::{self, Argon2Params};
-use super::envelope::{self, Entry, Wrap};
-use super::header::Header;
+use super::envelope::{self, KeyEntry, WrappedKey};
+use super::header::EnvelopeHeader;
 use super::secrets::Secrets;
-use super::{body, hpke, safety, sealing, stream};
+use super::{body, hpke, safety_number, sealing, stream};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
 
@@ -44,7 +44,7 @@ fn envelope() -> Value {
         "permission_scope": "notification:send", "timeout_ms": 10_000,
     }})
     .to_string();
-    let typed: Header = serde_json::from_value(header.clone()).unwrap();
+    let typed: EnvelopeHeader = serde_json::from_value(header.clone()).unwrap();
     let written = typed.canonical();
     let hash = sha256(&written);
     let mut padded = u32::try_from(payload.len()).unwrap().to_be_bytes().to_vec();
@@ -53,7 +53,10 @@ fn envelope() -> Value {
     let sealed = body::encrypt(&cek, nonce, &hash, payload.as_bytes()).unwrap();
     let content = sealing::content(&cek, &hash);
     let (enc, ct) = hpke::wrap(&recipient.hpke_key(), &hash, &content, ikm).unwrap();
-    let to = [Entry { device: device("phone"), wrap: Wrap::Hpke { kid: hpke::kid(&recipient.hpke_key()), enc, ct } }];
+    let to = [KeyEntry {
+        device: device("phone"),
+        wrap: WrappedKey::Hpke { kid: hpke::kid(&recipient.hpke_key()), enc, ct },
+    }];
     let to_text = envelope::entries_text(&to);
     let body_text = canonical(&json!({"ct": base64url(&sealed.ct), "nonce": base64url(&nonce)}));
     let mut input = Vec::new();
@@ -127,7 +130,7 @@ fn vectors() -> Value {
         "endorsement": signed(&hotel, "nuncio/device-endorsement/v1", &about, &keys.endorsed()),
         "safety": {
             "sides": [{"owner": person, "keys": ours}, {"owner": agent, "keys": theirs}],
-            "number": safety::number((&person, &ours), (&agent, &theirs)),
+            "number": safety_number::compute((&person, &ours), (&agent, &theirs)),
         },
         "backup": {
             "passphrase": passphrase,
@@ -150,7 +153,7 @@ fn published_sealing_vectors_match_the_implementation() {
     // The published envelope can also be opened.
     let envelope = made["envelope"]["envelope"].as_str().unwrap();
     let read = envelope::read(envelope.as_bytes()).unwrap();
-    let Wrap::Hpke { enc, ct, .. } = &read.entries[0].wrap else { panic!("it is wrapped to a key") };
+    let WrappedKey::Hpke { enc, ct, .. } = &read.entries[0].wrap else { panic!("it is wrapped to a key") };
     let content = hpke::unwrap(&[4; 32], &read.header_hash, enc, ct).unwrap();
     let text = body::decrypt(content.first_chunk().unwrap(), &read.header_hash, read.body).unwrap();
     assert_eq!(String::from_utf8(text.to_vec()).unwrap(), made["envelope"]["payload"]);

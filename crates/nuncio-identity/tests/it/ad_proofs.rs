@@ -1,7 +1,9 @@
 //! Test vectors of `ad_proofs.json`.
 
-use nuncio_identity::proof::{DescriptionRules, Encoding, Proof, ProofOptions, Signer, sign, verify_description};
-use nuncio_identity::{DidUrl, ProofError, moment};
+use nuncio_identity::proof::{
+    AllowedSigner, DescriptionRules, Proof, ProofEncoding, ProofOptions, sign, verify_description,
+};
+use nuncio_identity::{DidUrl, ProofError, rfc3339};
 
 use crate::vectors::{self, bind, cases, document, object, signing_key, soon_after, text, verifying_key};
 
@@ -23,7 +25,7 @@ fn description_proofs_verify_as_the_vectors_say() {
         let k1 = document("k1_path");
         let rules = DescriptionRules {
             host: Some("localhost:8443"),
-            signer: if by_k1 { Signer::Anyone } else { Signer::Subject },
+            signer: if by_k1 { AllowedSigner::Anyone } else { AllowedSigner::Subject },
             ..DescriptionRules::at(soon_after())
         };
         let judged = verify_description(&description, if by_k1 { &k1 } else { &hotel }, &rules);
@@ -32,16 +34,16 @@ fn description_proofs_verify_as_the_vectors_say() {
             assert_eq!(judged.is_ok(), case["spec_valid"] == true, "{name}: {judged:?}");
         }
         if by_k1 {
-            let subject = DescriptionRules { signer: Signer::Subject, ..rules };
+            let subject = DescriptionRules { signer: AllowedSigner::Subject, ..rules };
             assert_eq!(verify_description(&description, &k1, &subject), Err(ProofError::IssuerMismatch));
         }
         if name.starts_with("sdk_dataintegrity") || name == "object_proof_multibase" {
-            let encoding = if name.starts_with("sdk") { Encoding::Base64Url } else { Encoding::Multibase };
+            let encoding = if name.starts_with("sdk") { ProofEncoding::Base64Url } else { ProofEncoding::Multibase };
             let mut again = description.clone();
             let proof = again.remove("proof").unwrap();
             let options = ProofOptions {
                 verification_method: text(&proof["verificationMethod"]),
-                created: moment::read(text(&proof["created"])).unwrap(),
+                created: rfc3339::read(text(&proof["created"])).unwrap(),
                 domain: proof["domain"].as_str(),
                 challenge: proof["challenge"].as_str(),
             };

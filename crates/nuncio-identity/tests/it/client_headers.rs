@@ -2,7 +2,7 @@
 
 use nuncio_identity::AuthError;
 use nuncio_identity::challenge::{
-    ACCEPT_SIGNATURE, AccessGrant, AuthParams, Challenge, accepted_components, satisfiable,
+    ACCEPT_SIGNATURE, AccessGrant, AuthParams, Challenge, accepted_components, satisfiable_components,
 };
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ fn client_parses_authentication_headers_as_the_vectors_say() {
             .map(|(name, value)| (name.clone(), text(value).to_owned()))
             .collect();
         let body = case["body"].as_str().unwrap_or_default().as_bytes();
-        assert_eq!(json!(satisfiable(&components, &headers, body)), case["out"]);
+        assert_eq!(json!(satisfiable_components(&components, &headers, body)), case["out"]);
     }
 }
 
@@ -71,10 +71,10 @@ fn challenge_is_retryable_only_if_signing_again_can_succeed() {
         nonce: nonce.map(str::to_owned),
         ..Challenge::default()
     };
-    assert!(with("invalid_nonce", None).is_worth_a_retry());
-    assert!(Challenge::default().is_worth_a_retry());
+    assert!(with("invalid_nonce", None).is_retryable());
+    assert!(Challenge::default().is_retryable());
     for error in ["invalid_did", "invalid_verification_method", "forbidden_did"] {
-        assert!(!with(error, None).is_worth_a_retry());
-        assert!(with(error, Some("n")).is_worth_a_retry());
+        assert!(!with(error, None).is_retryable());
+        assert!(with(error, Some("n")).is_retryable());
     }
 }

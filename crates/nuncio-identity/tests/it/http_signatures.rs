@@ -1,10 +1,10 @@
 //! Test vectors of `http_signatures.json`.
 
 use nuncio_identity::http_signature::{
-    Authority, SignatureInput, SigningOptions, check_content_digest, content_digest, default_components, sign_covering,
-    signature_base,
+    AuthorityForm, SignatureInput, SigningOptions, check_content_digest, content_digest, default_components,
+    sign_covering, signature_base,
 };
-use nuncio_identity::{Policy, SignedRequest, Verified, moment, verify_request};
+use nuncio_identity::{SignaturePolicy, SignedRequest, VerifiedSigner, rfc3339, verify_request};
 use serde_json::Value;
 
 use crate::vectors::{self, cases, document, key_of_document, signing_key, soon_after, text};
@@ -13,7 +13,7 @@ fn fields(headers: &Value) -> Vec<(String, String)> {
     headers.as_object().unwrap().iter().map(|(name, value)| (name.clone(), text(value).to_owned())).collect()
 }
 
-fn verify(case: &Value) -> Result<Verified, nuncio_identity::AuthError> {
+fn verify(case: &Value) -> Result<VerifiedSigner, nuncio_identity::AuthError> {
     let sent = &case["verify"];
     let headers = fields(&sent["headers"]);
     let request = SignedRequest {
@@ -22,7 +22,7 @@ fn verify(case: &Value) -> Result<Verified, nuncio_identity::AuthError> {
         headers: &headers,
         body: sent["body"].as_str().unwrap_or_default().as_bytes(),
     };
-    let policy = Policy { nonce_required: false, ..Policy::default() };
+    let policy = SignaturePolicy { nonce_required: false, ..SignaturePolicy::default() };
     verify_request(&request, &document(text(&case["did_document"])), soon_after(), &policy)
 }
 
@@ -62,7 +62,7 @@ fn each_invalid_request_reports_its_error_code() {
         let file = vectors::http_signatures();
         let case = cases(&file, "cases", 37).into_iter().find(|case| case["name"] == name).unwrap();
         let fault = verify(&case).unwrap_err();
-        assert_eq!((fault.status(), fault.word()), (status, word), "{name}");
+        assert_eq!((fault.status(), fault.error_code()), (status, word), "{name}");
     }
 }
 
@@ -95,8 +95,8 @@ fn sdk_signatures_are_reproduced_byte_for_byte() {
         let components = listed.as_deref().unwrap_or(default_components(request.body));
         let options = SigningOptions {
             key_id: text(&signing["keyid"]),
-            created: moment::from_seconds(signing["created"].as_i64().unwrap()),
-            expires: signing["expires"].as_i64().map(moment::from_seconds),
+            created: rfc3339::from_seconds(signing["created"].as_i64().unwrap()),
+            expires: signing["expires"].as_i64().map(rfc3339::from_seconds),
             nonce: text(&signing["nonce"]),
         };
         let produced = &case["produced_headers"];
@@ -106,10 +106,10 @@ fn sdk_signatures_are_reproduced_byte_for_byte() {
         let parameters = ours.signature_input.strip_prefix("sig1=").unwrap();
         if name == "authority_case_port" {
             // We write the host in its normal form, the Python SDK as given; here its signature base is rebuilt.
-            let base = signature_base(&request, components, parameters, Authority::AsWritten).unwrap();
+            let base = signature_base(&request, components, parameters, AuthorityForm::AsWritten).unwrap();
             assert_eq!(base, text(&case["signature_base"]));
             assert!(verify_bytes(&key, &base, text(&produced["Signature"])));
-            let normal = signature_base(&request, components, parameters, Authority::Normal).unwrap();
+            let normal = signature_base(&request, components, parameters, AuthorityForm::Normal).unwrap();
             assert!(normal.contains("\"@authority\": example.com\n"));
         } else {
             assert_eq!(ours.signature, text(&produced["Signature"]), "{name}");
@@ -132,7 +132,7 @@ fn check_base(case: &Value) {
     let request =
         SignedRequest { method: text(&sent["method"]), target_uri: text(&sent["url"]), headers: &headers, body: b"" };
     let input = SignatureInput::read_all(text(&sent["headers"]["Signature-Input"])).unwrap().remove(0);
-    let base = signature_base(&request, &input.components, &input.raw, Authority::Normal).unwrap();
+    let base = signature_base(&request, &input.components, &input.raw, AuthorityForm::Normal).unwrap();
     assert_eq!(base, text(&case["signature_base"]), "{}", case["name"]);
 }
 

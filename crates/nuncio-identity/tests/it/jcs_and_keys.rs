@@ -1,6 +1,6 @@
 //! Test vectors of `jcs.json` and `keys.json`.
 
-use nuncio_identity::keys::{Algorithm, KeyError, MethodKey};
+use nuncio_identity::keys::{KeyError, MethodKey, SignatureAlgorithm};
 use nuncio_identity::{SigningKey, VerifyingKey, jcs};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn key_thumbprints_match_the_vectors() {
             "secp256k1" => check_secp256k1(name, key),
             "p256" => {
                 let read = verifying_key(name);
-                assert_eq!(read.algorithm(), Algorithm::P256);
+                assert_eq!(read.algorithm(), SignatureAlgorithm::P256);
                 let jwk = &key["publicKeyJwk"];
                 assert_eq!((&read.to_jwk()["x"], &read.to_jwk()["y"]), (&jwk["x"], &jwk["y"]));
                 assert_eq!(VerifyingKey::from_multibase(&read.to_multibase()).unwrap(), read);
@@ -54,7 +54,7 @@ fn check_ed25519(name: &str, key: &Value) {
 
 fn check_secp256k1(name: &str, key: &Value) {
     let public = verifying_key(name);
-    assert_eq!(public.algorithm(), Algorithm::Secp256k1);
+    assert_eq!(public.algorithm(), SignatureAlgorithm::Secp256k1);
     assert_eq!(jcs::canonical(&public.to_jwk()), text(&key["thumbprint_jwk_json"]).as_bytes());
     assert_eq!(public.thumbprint(), text(&key["fingerprint"]));
     assert_eq!(format!("k1_{}", public.thumbprint()), text(&key["path_segment"]));

@@ -1,13 +1,13 @@
 //! Test vectors of `legacy_didwba.json`.
 
-use nuncio_identity::legacy::{LegacyClaim, Version};
-use nuncio_identity::{AuthError, DidUrl, Policy, Verified, moment};
+use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
+use nuncio_identity::{AuthError, DidUrl, SignaturePolicy, VerifiedSigner, rfc3339};
 
 use crate::vectors::{self, cases, document, key_of_document, soon_after, text};
 
-fn verify(header: &str, host: &str, name: &str) -> Result<Verified, AuthError> {
+fn verify(header: &str, host: &str, name: &str) -> Result<VerifiedSigner, AuthError> {
     let claim = LegacyClaim::from_header(header)?;
-    claim.check(soon_after(), &Policy::default())?;
+    claim.check(soon_after(), &SignaturePolicy::default())?;
     claim.verify(host, &document(name))
 }
 
@@ -38,13 +38,13 @@ fn legacy_headers_are_reproduced_byte_for_byte() {
         }
         let document_name = text(&case["did_document"]);
         let key_id = DidUrl::new(document(document_name).did().clone(), "key-1").unwrap();
-        let version = if name.contains("v1.1") { Version::V1_1 } else { Version::V1_0 };
+        let version = if name.contains("v1.1") { LegacyVersion::V1_1 } else { LegacyVersion::V1_0 };
         let claim = LegacyClaim::make(
             &key_id,
             &key_of_document(document_name).unwrap(),
             text(&case["service_domain"]),
             "00112233445566778899aabbccddeeff",
-            moment::read("2026-01-01T00:00:00Z").unwrap(),
+            rfc3339::read("2026-01-01T00:00:00Z").unwrap(),
             version,
         );
         assert_eq!(claim.to_header(), text(&case["header"]));

@@ -1,7 +1,7 @@
 //! Test vectors of `object_proofs.json`.
 
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
-use nuncio_identity::{Did, moment};
+use nuncio_identity::{Did, rfc3339};
 
 use crate::vectors::{self, bind, cases, object, signing_key, soon_after, text};
 
@@ -12,7 +12,7 @@ fn object_proofs_verify_as_the_vectors_say() {
     for case in cases(&file, "cases", 12) {
         let did = Did::parse(text(&case["issuer_did"])).unwrap();
         let result = verify_object(&object(&case["document"]), &did, &issuer, soon_after());
-        let word = result.as_ref().err().map(nuncio_identity::ProofError::word);
+        let word = result.as_ref().err().map(nuncio_identity::ProofError::error_code);
         assert_eq!(word, case["sdk_error_code"].as_str(), "{}: {result:?}", case["name"]);
         assert_eq!(result.is_ok(), case["sdk_valid"] == true);
     }
@@ -25,7 +25,7 @@ fn object_proof_is_reproduced_byte_for_byte() {
     let proof = signed.remove("proof").unwrap();
     let options = ProofOptions {
         verification_method: text(&proof["verificationMethod"]),
-        created: moment::read(text(&proof["created"])).unwrap(),
+        created: rfc3339::read(text(&proof["created"])).unwrap(),
         domain: None,
         challenge: None,
     };

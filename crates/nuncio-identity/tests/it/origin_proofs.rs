@@ -2,20 +2,21 @@
 
 use nuncio_identity::http_signature::SigningOptions;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, SCHEME, target_uri, verify_origin};
-use nuncio_identity::{AuthError, Policy, Verified, moment};
+use nuncio_identity::{AuthError, SignaturePolicy, VerifiedSigner, rfc3339};
 use serde_json::{Value, json};
 
 use crate::vectors::{self, cases, document, key_of_document, signing_key, text};
 
 const CREATED: i64 = 1_774_785_600;
 
-fn verify(case: &Value) -> Result<Verified, AuthError> {
+fn verify(case: &Value) -> Result<VerifiedSigner, AuthError> {
     let sent = &case["verify"];
     let proof = OriginProof::from_json(&sent["origin_proof"])?;
     let request = OriginRequest { method: text(&sent["method"]), meta: &sent["meta"], body: &sent["body"] };
     let late = text(&case["name"]) == "lax_expired";
-    let now = moment::from_seconds(CREATED + if late { 3600 } else { 10 });
-    let verified = verify_origin(&proof, &request, &document(text(&case["did_document"])), now, &Policy::default())?;
+    let now = rfc3339::from_seconds(CREATED + if late { 3600 } else { 10 });
+    let verified =
+        verify_origin(&proof, &request, &document(text(&case["did_document"])), now, &SignaturePolicy::default())?;
     match sent["expected_signer_did"].as_str() {
         Some(expected) if expected != verified.did.as_str() => Err(AuthError::ForbiddenDid(verified.did)),
         _ => Ok(verified),
@@ -49,8 +50,8 @@ fn origin_proofs_are_reproduced_byte_for_byte() {
         };
         let options = SigningOptions {
             key_id: text(&case["keyid"]),
-            created: moment::from_seconds(CREATED),
-            expires: Some(moment::from_seconds(CREATED + 60)),
+            created: rfc3339::from_seconds(CREATED),
+            expires: Some(rfc3339::from_seconds(CREATED + 60)),
             nonce: "n-20001",
         };
         let proof = request.sign(&key, &options).unwrap();
@@ -81,7 +82,7 @@ fn each_invalid_origin_proof_reports_its_error_code() {
     ] {
         let file = vectors::origin_proofs();
         let case = cases(&file, "cases", 20).into_iter().find(|case| case["name"] == name).unwrap();
-        assert_eq!(verify(&case).unwrap_err().word(), word, "{name}");
+        assert_eq!(verify(&case).unwrap_err().error_code(), word, "{name}");
     }
 }
 

@@ -75,7 +75,7 @@ fn malformed_dids_are_refused_with_their_code() {
         ("did:wba:example.com:a:k1_", "did_fingerprint_invalid"),
         (long.as_str(), "did_too_long"),
     ] {
-        assert_eq!(Did::parse(text).unwrap_err().word(), word, "{text}");
+        assert_eq!(Did::parse(text).unwrap_err().error_code(), word, "{text}");
     }
 }
 

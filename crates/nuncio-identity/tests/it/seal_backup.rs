@@ -5,19 +5,19 @@ use std::num::NonZeroU32;
 use nuncio_core::bundle::SealMode;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, KeyBackup};
 
-use crate::seal_world::{Side, device, person};
+use crate::seal_fixtures::{TestIdentity, device, person};
 
 const PHRASE: &str = "correct horse battery";
 
-fn made() -> (Side, KeyBackup) {
-    let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+fn made() -> (TestIdentity, KeyBackup) {
+    let ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
     let backup = backup::seal(&ada.party, PHRASE, Argon2Params::LEAST).unwrap();
     (ada, backup)
 }
 
 #[test]
 fn backup_restores_the_same_keys() {
-    let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
     let backup = backup::seal(&ada.party, PHRASE, Argon2Params::RECOMMENDED).unwrap();
     let written = serde_json::to_value(&backup).unwrap();
     assert_eq!(written["argon2_params"], serde_json::json!({"m": 65536, "t": 3, "p": 4}));

@@ -4,27 +4,28 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ConversationId;
 use nuncio_identity::seal::{
-    Addressee, NewStream, OpenError, SealError, SealedPiece, StreamError, StreamOpener, StreamSealer, Told, padded_len,
+    Addressee, NewStream, OpenError, RelayMetadata, SealError, SealedPiece, StreamError, StreamOpener, StreamSealer,
+    padded_len,
 };
 use proptest::prelude::*;
 
-use crate::seal_world::{Side, client_id, pair, say, stream, text, told, words};
+use crate::seal_fixtures::{TestIdentity, client_id, pair, relay_metadata, send_text, stream, text, text_message};
 
 /// Relay metadata of a stream's first envelope.
-fn told_of(new: &NewStream, sender: &Side) -> Told {
-    let letter = words(new.stream.as_str(), "");
-    Told { content_type: ContentType::System, sender_device: None, ..told(&letter, sender) }
+fn stream_metadata(new: &NewStream, sender: &TestIdentity) -> RelayMetadata {
+    let plaintext = text_message(new.stream.as_str(), "");
+    RelayMetadata { content_type: ContentType::System, sender_device: None, ..relay_metadata(&plaintext, sender) }
 }
 
 /// A started and opened stream.
-fn begun(from: &mut Side, to: &mut Side, id: &str) -> (StreamSealer, StreamOpener) {
+fn start_stream(from: &mut TestIdentity, to: &mut TestIdentity, id: &str) -> (StreamSealer, StreamOpener) {
     let bundle = to.bundle();
-    let wants = from.party.wants_key(ConversationType::H2a, &bundle).unwrap();
+    let wants = from.party.needs_one_time_key(ConversationType::H2a, &bundle).unwrap();
     let key = wants.then(|| to.keys.pop_front().unwrap());
     let addressee = Addressee { bundle: &bundle, one_time_key: key.as_ref() };
     let (envelope, sealer) = from.party.begin_stream(stream(id), &[addressee]).unwrap();
-    let told = told_of(&stream(id), from);
-    let (opened, opener) = to.party.open_stream(&told, &envelope, stream(id).created_at).unwrap();
+    let relay = stream_metadata(&stream(id), from);
+    let (opened, opener) = to.party.open_stream(&relay, &envelope, stream(id).created_at).unwrap();
     assert_eq!(opened.payload["key"], "", "the key was taken out");
     (sealer, opener.unwrap())
 }
@@ -33,7 +34,7 @@ fn begun(from: &mut Side, to: &mut Side, id: &str) -> (StreamSealer, StreamOpene
 fn stream_pieces_open_to_the_sealed_texts() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let (mut ada, mut hotel) = pair(mode);
-        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
+        let (mut sealer, mut opener) = start_stream(&mut hotel, &mut ada, "s1");
         for (number, said) in (1..).zip(["Your", " room", "", " is ready: 您的房间准备好了"]) {
             let piece = sealer.piece(said).unwrap();
             assert_eq!((piece.seq, piece.sealed.len()), (number, padded_len(said.len()) + 16));
@@ -45,13 +46,13 @@ fn stream_pieces_open_to_the_sealed_texts() {
         assert_eq!(sealer.end(&client_id("m2")), Err(StreamError::Over));
         assert_eq!(opener.end(end.seq, &end.sealed), Err(StreamError::Over));
         // Ordinary messages still work after a stream.
-        assert_eq!(text(&say(&mut hotel, &mut ada, "m1").unwrap()), "m1");
-        assert_eq!(text(&say(&mut ada, &mut hotel, "m2").unwrap()), "m2");
+        assert_eq!(text(&send_text(&mut hotel, &mut ada, "m1").unwrap()), "m1");
+        assert_eq!(text(&send_text(&mut ada, &mut hotel, "m2").unwrap()), "m2");
     }
 }
 
 /// Four pieces and an end.
-fn five(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
+fn five_pieces(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
     let mut pieces: Vec<_> = ["a", "b", "c", "d"].map(|text| sealer.piece(text).unwrap()).into();
     pieces.push(sealer.end(&client_id("m1")).unwrap());
     pieces
@@ -63,8 +64,8 @@ fn repeated_reordered_or_missing_piece_ends_the_stream() {
     for (number, (order, expected, found)) in
         [(vec![1, 1], 2, 1), (vec![1, 2, 1], 3, 1), (vec![2], 1, 2), (vec![1, 3], 2, 3)].into_iter().enumerate()
     {
-        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, &format!("s{number}"));
-        let pieces = five(&mut sealer);
+        let (mut sealer, mut opener) = start_stream(&mut hotel, &mut ada, &format!("s{number}"));
+        let pieces = five_pieces(&mut sealer);
         let (last, first) = order.split_last().unwrap();
         for seq in first {
             opener.piece(*seq, &pieces[usize::try_from(*seq).unwrap() - 1].sealed).unwrap();
@@ -83,8 +84,8 @@ fn piece_of_another_position_or_stream_is_refused() {
     let mut number = 0;
     let mut fresh = || {
         number += 1;
-        let (mut sealer, opener) = begun(&mut hotel, &mut ada, &format!("s{number}"));
-        (five(&mut sealer), opener)
+        let (mut sealer, opener) = start_stream(&mut hotel, &mut ada, &format!("s{number}"));
+        (five_pieces(&mut sealer), opener)
     };
     // Another piece under its number.
     let (pieces, mut opener) = fresh();
@@ -109,27 +110,27 @@ fn stream_start_is_opened_once_with_matching_metadata() {
     let (bundle, key) = (ada.bundle(), ada.keys.pop_front());
     let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];
     let (envelope, _) = hotel.party.begin_stream(stream("s1"), &to).unwrap();
-    let told = told_of(&stream("s1"), &hotel);
+    let relay = stream_metadata(&stream("s1"), &hotel);
     let now = stream("s1").created_at;
-    let mut refused = |told: &Told| ada.party.open_stream(told, &envelope, now).unwrap_err();
+    let mut refused = |relay: &RelayMetadata| ada.party.open_stream(relay, &envelope, now).unwrap_err();
     let elsewhere = ConversationId::parse("conv_2").unwrap();
-    for (told, field) in [
-        (Told { conversation: elsewhere, ..told.clone() }, "conversation_id"),
-        (Told { conversation_type: ConversationType::Group, ..told.clone() }, "conversation_type"),
-        (Told { client_id: client_id("s2"), ..told.clone() }, "client_message_id"),
-        (Told { content_type: ContentType::Text, ..told.clone() }, "content_type"),
+    for (relay, field) in [
+        (RelayMetadata { conversation: elsewhere, ..relay.clone() }, "conversation_id"),
+        (RelayMetadata { conversation_type: ConversationType::Group, ..relay.clone() }, "conversation_type"),
+        (RelayMetadata { client_id: client_id("s2"), ..relay.clone() }, "client_message_id"),
+        (RelayMetadata { content_type: ContentType::Text, ..relay.clone() }, "content_type"),
     ] {
-        assert_eq!(refused(&told), OpenError::Mislabelled { field });
+        assert_eq!(refused(&relay), OpenError::Mislabelled { field });
     }
-    assert!(ada.party.open_stream(&told, &envelope, now).unwrap().1.is_some());
-    assert_eq!(ada.party.open_stream(&told, &envelope, now).unwrap_err(), OpenError::Replayed);
+    assert!(ada.party.open_stream(&relay, &envelope, now).unwrap().1.is_some());
+    assert_eq!(ada.party.open_stream(&relay, &envelope, now).unwrap_err(), OpenError::Replayed);
     // A system message that does not start a stream.
-    let mut letter = words("r1", "");
-    letter.content_type = ContentType::System;
-    letter.payload = serde_json::json!({"type": "system", "event": "other"});
-    let envelope = hotel.seal(&letter, &mut ada).unwrap();
-    let told = Told { client_id: client_id("r1"), ..told };
-    assert!(ada.party.open_stream(&told, &envelope, now).unwrap().1.is_none());
+    let mut plaintext = text_message("r1", "");
+    plaintext.content_type = ContentType::System;
+    plaintext.payload = serde_json::json!({"type": "system", "event": "other"});
+    let envelope = hotel.seal(&plaintext, &mut ada).unwrap();
+    let relay = RelayMetadata { client_id: client_id("r1"), ..relay };
+    assert!(ada.party.open_stream(&relay, &envelope, now).unwrap().1.is_none());
 }
 
 #[test]
@@ -147,7 +148,7 @@ proptest! {
     #[test]
     fn piece_with_a_flipped_bit_is_refused(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
         let (mut ada, mut hotel) = pair(SealMode::Stateless);
-        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
+        let (mut sealer, mut opener) = start_stream(&mut hotel, &mut ada, "s1");
         let mut piece = sealer.piece(&said).unwrap();
         let place = place.index(piece.sealed.len());
         piece.sealed[place] ^= 1 << bit;

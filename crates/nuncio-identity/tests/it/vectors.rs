@@ -1,7 +1,7 @@
 //! Test vectors made with ANP's SDK.
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{BoundDocument, DidDocument, K1Proof, SigningKey, VerifyingKey, moment};
+use nuncio_identity::{BoundDocument, DidDocument, K1ProofRule, SigningKey, VerifyingKey, rfc3339};
 use serde_json::{Map, Value};
 
 macro_rules! vectors {
@@ -28,7 +28,7 @@ vectors!(
 
 /// 2026-01-01T00:00:10Z, ten seconds after most vectors were signed.
 pub(crate) fn soon_after() -> Timestamp {
-    moment::from_seconds(1_767_225_610)
+    rfc3339::from_seconds(1_767_225_610)
 }
 
 /// The cases of a file. Their number is fixed, so that none can be lost.
@@ -67,7 +67,7 @@ pub(crate) fn verifying_key(name: &str) -> VerifyingKey {
 pub(crate) fn bind(document: &Value) -> BoundDocument {
     let document = DidDocument::from_json(document.clone()).unwrap();
     let did = document.id().clone();
-    document.bind(&did, soon_after(), K1Proof::Optional).unwrap()
+    document.bind(&did, soon_after(), K1ProofRule::Optional).unwrap()
 }
 
 /// A published document by its name, such as `e1_path`.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::{ACCEPT_SIGNATURE, AccessGrant, Challenge};
 use nuncio_identity::{
-    AuthError, BoundDocument, Credentials, Did, DidDocument, K1Proof, Policy, ReplayMemory, Schemes, SignedRequest,
-    TokenIssuer, http_signature, moment,
+    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, ReplayMemory,
+    SignaturePolicy, SignedRequest, TokenIssuer, http_signature, rfc3339,
 };
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use crate::vectors::{self, cases, signing_key, text};
 
 /// A server's verification, built from the parts of this crate.
 struct Verifier {
-    schemes: Schemes,
-    policy: Policy,
+    schemes: AcceptedSchemes,
+    policy: SignaturePolicy,
     memory: ReplayMemory,
     tokens: TokenIssuer,
     documents: Vec<Value>,
@@ -28,8 +28,11 @@ impl Verifier {
             documents.insert(0, file["tampered_document"].clone());
         }
         Self {
-            schemes: Schemes { signature: name != "http_signatures_disabled", legacy: name != "legacy_disabled" },
-            policy: Policy { nonce_required: name != "no_nonce_allowed", ..Policy::default() },
+            schemes: AcceptedSchemes {
+                signature: name != "http_signatures_disabled",
+                legacy: name != "legacy_disabled",
+            },
+            policy: SignaturePolicy { nonce_required: name != "no_nonce_allowed", ..SignaturePolicy::default() },
             memory: ReplayMemory::new(100),
             tokens: TokenIssuer::new(
                 &signing_key("ed25519:service"),
@@ -44,7 +47,7 @@ impl Verifier {
     fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDocument, AuthError> {
         let found = self.documents.iter().find(|document| document["id"] == did.as_str());
         let found = found.ok_or_else(|| AuthError::Did("there is no document".to_owned()))?;
-        Ok(DidDocument::from_json(found.clone()).unwrap().bind(did, now, K1Proof::Optional)?)
+        Ok(DidDocument::from_json(found.clone()).unwrap().bind(did, now, K1ProofRule::Optional)?)
     }
 
     fn authenticate(&mut self, request: &SignedRequest<'_>, now: Timestamp) -> Result<(Did, &'static str), AuthError> {
@@ -76,7 +79,7 @@ fn requests_are_authenticated_as_the_sdk_does() {
     for case in cases(&file, "cases", 26) {
         let name = text(&case["name"]);
         let mut verifier = Verifier::new(&file, name);
-        let now = moment::from_seconds(case["now_unix"].as_i64().unwrap());
+        let now = rfc3339::from_seconds(case["now_unix"].as_i64().unwrap());
         let mut headers: Vec<(String, String)> = case["headers"]
             .as_object()
             .unwrap()
@@ -87,7 +90,7 @@ fn requests_are_authenticated_as_the_sdk_does() {
         if name == "bearer_ok" {
             // Tokens are specific to their server: the SDK's token is refused, ours for the same DID is accepted.
             let token = headers[0].1.strip_prefix("Bearer ").unwrap();
-            assert_eq!(verifier.tokens.verify(token, now).unwrap_err().word(), "invalid_access_token");
+            assert_eq!(verifier.tokens.verify(token, now).unwrap_err().error_code(), "invalid_access_token");
             let grant = verifier.tokens.issue(&Did::parse(text(&outcome["did"])).unwrap(), now);
             headers[0].1 = format!("Bearer {}", grant.access_token);
         }
@@ -115,7 +118,7 @@ fn requests_are_authenticated_as_the_sdk_does() {
 
 fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
     if let Some((_, status, word)) = OTHERWISE.iter().find(|(given, ..)| *given == name) {
-        assert_eq!((fault.status(), fault.word()), (*status, *word), "{name}: {fault}");
+        assert_eq!((fault.status(), fault.error_code()), (*status, *word), "{name}: {fault}");
         return;
     }
     assert_eq!(u64::from(fault.status()), outcome["status"].as_u64().unwrap(), "{name}: {fault}");
@@ -148,7 +151,7 @@ fn failed_request_does_not_consume_its_nonce() {
             headers: &headers,
             body: text(&case["body"]).as_bytes(),
         };
-        let result = verifier.authenticate(&request, moment::from_seconds(1_767_225_610));
+        let result = verifier.authenticate(&request, rfc3339::from_seconds(1_767_225_610));
         assert_eq!(result.is_ok(), holds, "{name}: {result:?}");
     }
 }

@@ -6,8 +6,8 @@ use nuncio_core::ids::ClientMessageId;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::keep::KeepError;
-use super::vault::{Change, Vault};
+use super::key_store::KeyStoreError;
+use super::vault::{RecordChange, Vault};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
@@ -20,20 +20,20 @@ const CACHED: usize = 1024;
 
 /// Opened messages by device. Devices that are not cached are in the vault.
 #[derive(Default)]
-pub(super) struct Seen {
-    cached: HashMap<String, Device>,
+pub(super) struct SeenMessages {
+    cached: HashMap<String, DeviceRecords>,
 }
 
 #[derive(Default)]
-struct Device {
+struct DeviceRecords {
     /// Oldest first; only the last one grows.
-    records: VecDeque<(u64, Record)>,
+    records: VecDeque<(u64, SeenRecord)>,
     names: HashSet<[u8; 16]>,
     floor: Option<i64>,
 }
 
 #[derive(Default, Clone, Serialize, Deserialize)]
-struct Record {
+struct SeenRecord {
     /// Messages sealed at or before this time (milliseconds) are refused.
     floor: Option<i64>,
     /// Latest time in this record, in milliseconds.
@@ -49,15 +49,15 @@ fn short(id: &ClientMessageId) -> [u8; 16] {
     first
 }
 
-impl Seen {
+impl SeenMessages {
     /// Returns whether a message was opened before, or is at or below the floor.
-    pub(super) fn knows(
+    pub(super) fn contains(
         &mut self,
         vault: &Vault,
         peer: &str,
         id: &ClientMessageId,
         at: Timestamp,
-    ) -> Result<bool, KeepError> {
+    ) -> Result<bool, KeyStoreError> {
         let device = self.with(vault, peer)?;
         Ok(device.floor.is_some_and(|floor| at.as_millis() <= floor) || device.names.contains(&short(id)))
     }
@@ -69,12 +69,12 @@ impl Seen {
         peer: &str,
         id: &ClientMessageId,
         at: Timestamp,
-    ) -> Result<Vec<Change>, KeepError> {
+    ) -> Result<Vec<RecordChange>, KeyStoreError> {
         let device = self.with(vault, peer)?;
         let mut changes = Vec::new();
         if device.records.back().is_none_or(|(_, record)| record.names.len() >= PER_RECORD) {
             let number = device.records.back().map_or(0, |(number, _)| number + 1);
-            device.records.push_back((number, Record::default()));
+            device.records.push_back((number, SeenRecord::default()));
         }
         if device.records.len() > RECORDS
             && let Some((number, gone)) = device.records.pop_front()
@@ -100,18 +100,18 @@ impl Seen {
         self.cached.remove(peer);
     }
 
-    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Device, KeepError> {
+    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut DeviceRecords, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
             }
-            let mut device = Device::default();
+            let mut device = DeviceRecords::default();
             let prefix = format!("seen/{peer}/");
             let mut numbers: Vec<u64> =
                 vault.names(&prefix)?.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse().ok()).collect();
             numbers.sort_unstable();
             for number in numbers {
-                if let Some(record) = vault.get::<Record>(&name(peer, number))? {
+                if let Some(record) = vault.get::<SeenRecord>(&name(peer, number))? {
                     device.floor = device.floor.max(record.floor);
                     device.names.extend(record.names.iter().filter_map(|name| base64url_exact(name)));
                     device.records.push_back((number, record));
@@ -119,7 +119,7 @@ impl Seen {
             }
             self.cached.insert(peer.to_owned(), device);
         }
-        self.cached.get_mut(peer).ok_or_else(|| KeepError("what was opened is gone".to_owned()))
+        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("what was opened is gone".to_owned()))
     }
 }
 
@@ -132,30 +132,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::seal::MemoryKeep;
+    use crate::seal::MemoryKeyStore;
 
     #[test]
     fn messages_evicted_from_the_replay_record_are_still_refused() {
-        let (vault, change) = Vault::create(Arc::new(MemoryKeep::new())).unwrap();
+        let (vault, change) = Vault::create(Arc::new(MemoryKeyStore::new())).unwrap();
         vault.save(vec![change]).unwrap();
-        let mut seen = Seen::default();
+        let mut seen = SeenMessages::default();
         let id = |number: i64| ClientMessageId::parse(&format!("m{number}")).unwrap();
         let at = Timestamp::from_millis;
         for number in 0..2000 {
             // Reloads from the vault from time to time.
             if number % 97 == 0 {
-                seen = Seen::default();
+                seen = SeenMessages::default();
             }
-            assert!(!seen.knows(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
+            assert!(!seen.contains(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
             let changes = seen.remember(&vault, "p/d", &id(number), at(number)).unwrap();
             assert!(changes.len() <= 2);
             vault.save(changes).unwrap();
         }
         for number in 0..2000 {
-            assert!(seen.knows(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
+            assert!(seen.contains(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
         }
-        assert!(!seen.knows(&vault, "p/d", &id(2000), at(1999)).unwrap());
-        assert!(!seen.knows(&vault, "p/other", &id(1), at(1)).unwrap());
+        assert!(!seen.contains(&vault, "p/d", &id(2000), at(1999)).unwrap());
+        assert!(!seen.contains(&vault, "p/other", &id(1), at(1)).unwrap());
         assert_eq!(vault.names("seen/").unwrap().len(), RECORDS);
     }
 }

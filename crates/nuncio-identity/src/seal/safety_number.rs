@@ -9,7 +9,7 @@ const LABEL: &[u8] = b"a2h/safety/v1";
 const ROUNDS: usize = 5200;
 
 /// Returns twelve groups of five digits, equal on both sides.
-pub(super) fn number(one: (&Recipient, &[PublicKey]), other: (&Recipient, &[PublicKey])) -> String {
+pub(super) fn compute(one: (&Recipient, &[PublicKey]), other: (&Recipient, &[PublicKey])) -> String {
     let mut halves = [half(one), half(other)];
     halves.sort_unstable();
     halves.concat().join(" ")
@@ -44,10 +44,10 @@ mod tests {
         let person = |name| Recipient::Person(PersonName::parse(name).unwrap());
         let (ada, bob) = (person("ada"), person("bob"));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();
-        let there = number((&ada, &[key(9), key(8)]), (&bob, &[key(7)]));
-        assert_eq!(there, number((&bob, &[key(7)]), (&ada, &[key(8), key(9)])));
-        assert_ne!(there, number((&ada, &[key(9)]), (&bob, &[key(7)])));
-        assert_ne!(there, number((&bob, &[key(9), key(8)]), (&ada, &[key(7)])));
+        let there = compute((&ada, &[key(9), key(8)]), (&bob, &[key(7)]));
+        assert_eq!(there, compute((&bob, &[key(7)]), (&ada, &[key(8), key(9)])));
+        assert_ne!(there, compute((&ada, &[key(9)]), (&bob, &[key(7)])));
+        assert_ne!(there, compute((&bob, &[key(9), key(8)]), (&ada, &[key(7)])));
         assert_eq!(there.len(), 12 * 5 + 11);
         assert!(there.split(' ').all(|group| group.len() == 5 && group.bytes().all(|byte| byte.is_ascii_digit())));
     }

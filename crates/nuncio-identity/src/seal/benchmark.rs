@@ -18,7 +18,7 @@ const ENTRY: usize = 300;
 
 /// The primitives that sealing and opening a message for one device call, without envelope encoding, lookups or
 /// storage.
-pub struct Primitives {
+pub struct PrimitiveBaseline {
     signing: ed25519_dalek::SigningKey,
     agreement: [u8; 32],
     agreement_key: AgreementKey,
@@ -29,7 +29,7 @@ pub struct Primitives {
     body: Vec<u8>,
 }
 
-impl Primitives {
+impl PrimitiveBaseline {
     /// Prepares a message whose payload has `payload` bytes.
     ///
     /// # Panics
@@ -110,9 +110,9 @@ fn running() -> [Session; 2] {
     [from, to]
 }
 
-impl fmt::Debug for Primitives {
+impl fmt::Debug for PrimitiveBaseline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Primitives")
+        f.write_str("PrimitiveBaseline")
     }
 }
 
@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn benchmarked_primitives_succeed_and_detect_wrong_keys() {
         for payload in [0, 1024] {
-            let mut primitives = Primitives::new(payload);
+            let mut primitives = PrimitiveBaseline::new(payload);
             for _ in 0..3 {
                 assert!(primitives.in_session() && primitives.to_key());
                 primitives.turn();
             }
         }
-        let mut broken = Primitives::new(10);
+        let mut broken = PrimitiveBaseline::new(10);
         broken.sessions[1] = running().into_iter().nth(1).unwrap();
         assert!(!broken.in_session());
         broken.agreement_key = hpke::public(&[1; 32]);

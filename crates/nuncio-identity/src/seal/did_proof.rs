@@ -24,7 +24,7 @@ pub enum DidProofError {
 
 /// Signs the keys of a bundle with a DID's key.
 #[must_use]
-pub fn vouch(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidProof {
+pub fn sign_did_proof(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidProof {
     DidProof {
         did: by.did().to_string(),
         verification_method: by.to_string(),

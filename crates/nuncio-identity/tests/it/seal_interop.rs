@@ -9,13 +9,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::happening::Recipient;
-use nuncio_identity::seal::{Addressee, Letter, OpenError, Opened, Told};
+use nuncio_identity::seal::{Addressee, OpenError, OpenedMessage, PlaintextMessage, RelayMetadata};
 use serde_json::{Value, json};
 
-use crate::seal_world::{Side, agent, call, client_id, device, parse, person, stream, text, words};
+use crate::seal_fixtures::{TestIdentity, agent, call, client_id, device, parse, person, stream, text, text_message};
 
 /// The other implementation in a child process, which ends with the test.
-struct Peer {
+struct NodePeer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -24,7 +24,7 @@ struct Peer {
     keys: Vec<OneTimeKey>,
 }
 
-impl Peer {
+impl NodePeer {
     fn start(owner: &Recipient, mode: SealMode) -> Self {
         let packages = std::env::var_os("NUNCIO_TEST_SEALING")
             .expect("NUNCIO_TEST_SEALING must name a folder of npm packages: run `cargo xtask test`");
@@ -67,35 +67,35 @@ impl Peer {
     }
 
     /// Seals a message to us with the other implementation.
-    fn write(&mut self, letter: &Letter, to: &mut Side) -> Vec<u8> {
-        let letter = json!({
-            "conversation_id": letter.conversation,
-            "conversation_type": letter.conversation_type,
-            "client_message_id": letter.client_id,
-            "content_type": letter.content_type,
-            "msg_subtype": letter.subtype,
-            "created_at": letter.created_at,
-            "payload": letter.payload,
+    fn write(&mut self, plaintext: &PlaintextMessage, to: &mut TestIdentity) -> Vec<u8> {
+        let plaintext = json!({
+            "conversation_id": plaintext.conversation,
+            "conversation_type": plaintext.conversation_type,
+            "client_message_id": plaintext.client_id,
+            "content_type": plaintext.content_type,
+            "msg_subtype": plaintext.subtype,
+            "created_at": plaintext.created_at,
+            "payload": plaintext.payload,
         });
         let to = json!([{"bundle": to.bundle(), "one_time_key": to.keys.front()}]);
-        let envelope = self.ask("seal", json!({"letter": letter, "to": to})).unwrap();
+        let envelope = self.ask("seal", json!({"letter": plaintext, "to": to})).unwrap();
         envelope.as_str().unwrap().as_bytes().to_vec()
     }
 
-    fn told(&self, letter: &Letter) -> Told {
-        Told {
-            conversation: letter.conversation.clone(),
-            conversation_type: letter.conversation_type,
+    fn relay_metadata(&self, plaintext: &PlaintextMessage) -> RelayMetadata {
+        RelayMetadata {
+            conversation: plaintext.conversation.clone(),
+            conversation_type: plaintext.conversation_type,
             sender: self.owner.clone(),
             sender_device: Some(device("node")),
-            client_id: letter.client_id.clone(),
-            content_type: letter.content_type,
-            subtype: letter.subtype,
+            client_id: plaintext.client_id.clone(),
+            content_type: plaintext.content_type,
+            subtype: plaintext.subtype,
         }
     }
 }
 
-impl Drop for Peer {
+impl Drop for NodePeer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -103,27 +103,37 @@ impl Drop for Peer {
 }
 
 /// Our identity and the other implementation as an agent, with each other's keys pinned.
-fn pair(mode: SealMode) -> (Side, Peer) {
-    let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
-    let mut peer = Peer::start(&agent("hotel"), mode);
-    let meeting = ada.party.meet(&agent("hotel"), &[peer.bundle()], None).unwrap();
+fn pair(mode: SealMode) -> (TestIdentity, NodePeer) {
+    let mut ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
+    let mut peer = NodePeer::start(&agent("hotel"), mode);
+    let meeting = ada.party.review_keys(&agent("hotel"), &[peer.bundle()], None).unwrap();
     assert_eq!(meeting.trusted, [device("node")]);
     peer.ask("meet", json!({"bundle": ada.bundle()})).unwrap();
     (ada, peer)
 }
 
-fn seal(ada: &mut Side, letter: &Letter, peer: &mut Peer, key: Option<&OneTimeKey>) -> Vec<u8> {
+fn seal(
+    ada: &mut TestIdentity,
+    plaintext: &PlaintextMessage,
+    peer: &mut NodePeer,
+    key: Option<&OneTimeKey>,
+) -> Vec<u8> {
     let bundle = peer.bundle();
-    ada.party.seal(letter, &[Addressee { bundle: &bundle, one_time_key: key }]).unwrap()
+    ada.party.seal(plaintext, &[Addressee { bundle: &bundle, one_time_key: key }]).unwrap()
 }
 
-fn open(ada: &mut Side, letter: &Letter, peer: &Peer, envelope: &[u8]) -> Result<Opened, OpenError> {
-    ada.open(&peer.told(letter), envelope)
+fn open(
+    ada: &mut TestIdentity,
+    plaintext: &PlaintextMessage,
+    peer: &NodePeer,
+    envelope: &[u8],
+) -> Result<OpenedMessage, OpenError> {
+    ada.open(&peer.relay_metadata(plaintext), envelope)
 }
 
 #[test]
 fn other_implementation_reproduces_the_sealing_vectors() {
-    let mut peer = Peer::start(&agent("hotel"), SealMode::Stateless);
+    let mut peer = NodePeer::start(&agent("hotel"), SealMode::Stateless);
     let vectors: Value = serde_json::from_str(include_str!("../vectors/sealing.json")).unwrap();
     assert_eq!(peer.ask("vectors", json!({"vectors": vectors})).unwrap()["checked"], 19);
     // A wrong value is detected.
@@ -145,47 +155,49 @@ fn other_implementation_reproduces_the_sealing_vectors() {
 fn session_we_start_works_with_libolm() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| !key.fallback).cloned();
-    let letters: Vec<_> = (0..4).map(|number| words(&format!("a{number}"), &format!("grüße {number}"))).collect();
-    let sent: Vec<_> = letters.iter().map(|letter| seal(&mut ada, letter, &mut peer, key.as_ref())).collect();
+    let plaintexts: Vec<_> =
+        (0..4).map(|number| text_message(&format!("a{number}"), &format!("grüße {number}"))).collect();
+    let sent: Vec<_> = plaintexts.iter().map(|plaintext| seal(&mut ada, plaintext, &mut peer, key.as_ref())).collect();
     // Pre-key messages, out of order; one is delivered later.
     for place in [1, 0, 3] {
         let read = peer.read(&person("ada"), &sent[place]).unwrap();
-        assert_eq!((&read["payload"], &read["type"]), (&letters[place].payload, &json!(0)), "{place}");
+        assert_eq!((&read["payload"], &read["type"]), (&plaintexts[place].payload, &json!(0)), "{place}");
     }
     assert_eq!(peer.read(&person("ada"), &sent[0]).unwrap_err(), "replayed");
     // Its answers complete the session.
     let calls: Vec<_> = (0..4).map(|number| call(&format!("h{number}"))).collect();
-    let answers: Vec<_> = calls.iter().map(|letter| peer.write(letter, &mut ada)).collect();
+    let answers: Vec<_> = calls.iter().map(|plaintext| peer.write(plaintext, &mut ada)).collect();
     for place in [2, 0, 3, 1] {
         assert_eq!(parse(&answers[place])["to"][0]["type"], 1);
         let opened = open(&mut ada, &calls[place], &peer, &answers[place]).unwrap();
         assert_eq!((opened.payload, opened.mode), (calls[place].payload.clone(), SealMode::Stateful));
     }
     assert_eq!(open(&mut ada, &calls[0], &peer, &answers[0]), Err(OpenError::Replayed));
-    let letter = words("a9", "after");
-    let envelope = seal(&mut ada, &letter, &mut peer, None);
+    let plaintext = text_message("a9", "after");
+    let envelope = seal(&mut ada, &plaintext, &mut peer, None);
     let read = peer.read(&person("ada"), &envelope).unwrap();
     assert_eq!((&read["payload"]["text"], &read["type"]), (&json!("after"), &json!(1)));
-    assert_eq!(peer.read(&person("ada"), &sent[2]).unwrap()["payload"], letters[2].payload, "late");
+    assert_eq!(peer.read(&person("ada"), &sent[2]).unwrap()["payload"], plaintexts[2].payload, "late");
 }
 
 #[test]
 fn session_started_by_libolm_works() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
-    let letters: Vec<_> = (0..3).map(|number| words(&format!("h{number}"), &format!("您好 {number}"))).collect();
-    let sent: Vec<_> = letters.iter().map(|letter| peer.write(letter, &mut ada)).collect();
+    let plaintexts: Vec<_> =
+        (0..3).map(|number| text_message(&format!("h{number}"), &format!("您好 {number}"))).collect();
+    let sent: Vec<_> = plaintexts.iter().map(|plaintext| peer.write(plaintext, &mut ada)).collect();
     for place in [2, 0, 1] {
         assert_eq!(parse(&sent[place])["to"][0]["type"], 0);
-        let opened = open(&mut ada, &letters[place], &peer, &sent[place]).unwrap();
+        let opened = open(&mut ada, &plaintexts[place], &peer, &sent[place]).unwrap();
         assert_eq!(text(&opened), format!("您好 {place}"));
     }
     for round in 0..4 {
-        let letter = words(&format!("a{round}"), "to libolm");
-        let envelope = seal(&mut ada, &letter, &mut peer, None);
+        let plaintext = text_message(&format!("a{round}"), "to libolm");
+        let envelope = seal(&mut ada, &plaintext, &mut peer, None);
         assert_eq!(peer.read(&person("ada"), &envelope).unwrap()["type"], 1);
-        let letter = words(&format!("b{round}"), "from libolm");
-        let envelope = peer.write(&letter, &mut ada);
-        assert_eq!(text(&open(&mut ada, &letter, &peer, &envelope).unwrap()), "from libolm");
+        let plaintext = text_message(&format!("b{round}"), "from libolm");
+        let envelope = peer.write(&plaintext, &mut ada);
+        assert_eq!(text(&open(&mut ada, &plaintext, &peer, &envelope).unwrap()), "from libolm");
     }
 }
 
@@ -194,16 +206,16 @@ fn fallback_keys_work_with_libolm_in_both_directions() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| key.fallback).cloned();
     assert!(key.is_some());
-    let letter = words("a1", "by the fallback key");
-    let envelope = seal(&mut ada, &letter, &mut peer, key.as_ref());
-    assert_eq!(peer.read(&person("ada"), &envelope).unwrap()["payload"], letter.payload);
+    let plaintext = text_message("a1", "by the fallback key");
+    let envelope = seal(&mut ada, &plaintext, &mut peer, key.as_ref());
+    assert_eq!(peer.read(&person("ada"), &envelope).unwrap()["payload"], plaintext.payload);
 
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     ada.keys.retain(|key| key.fallback);
     assert_eq!(ada.keys.len(), 1);
-    let letter = words("h1", "by ours");
-    let envelope = peer.write(&letter, &mut ada);
-    assert_eq!(text(&open(&mut ada, &letter, &peer, &envelope).unwrap()), "by ours");
+    let plaintext = text_message("h1", "by ours");
+    let envelope = peer.write(&plaintext, &mut ada);
+    assert_eq!(text(&open(&mut ada, &plaintext, &peer, &envelope).unwrap()), "by ours");
 }
 
 #[test]
@@ -211,15 +223,17 @@ fn hpke_messages_work_with_another_implementation_in_both_directions() {
     let (mut ada, mut peer) = pair(SealMode::Stateless);
     assert!(peer.keys.is_empty());
     for kind in [ConversationType::H2a, ConversationType::Group] {
-        let letter = Letter { conversation_type: kind, ..words(&format!("a{kind:?}"), &"long ".repeat(2000)) };
-        let envelope = seal(&mut ada, &letter, &mut peer, None);
+        let plaintext =
+            PlaintextMessage { conversation_type: kind, ..text_message(&format!("a{kind:?}"), &"long ".repeat(2000)) };
+        let envelope = seal(&mut ada, &plaintext, &mut peer, None);
         let read = peer.read(&person("ada"), &envelope).unwrap();
-        assert_eq!(read["payload"], letter.payload);
+        assert_eq!(read["payload"], plaintext.payload);
         assert_eq!(read["alg"], "hpke-x25519-hkdfsha256-aes256gcm");
-        let letter = Letter { conversation_type: kind, ..words(&format!("h{kind:?}"), &"lang ".repeat(2000)) };
-        let envelope = peer.write(&letter, &mut ada);
-        let opened = open(&mut ada, &letter, &peer, &envelope).unwrap();
-        assert_eq!((opened.payload, opened.mode), (letter.payload, SealMode::Stateless));
+        let plaintext =
+            PlaintextMessage { conversation_type: kind, ..text_message(&format!("h{kind:?}"), &"lang ".repeat(2000)) };
+        let envelope = peer.write(&plaintext, &mut ada);
+        let opened = open(&mut ada, &plaintext, &peer, &envelope).unwrap();
+        assert_eq!((opened.payload, opened.mode), (plaintext.payload, SealMode::Stateless));
     }
 }
 
@@ -228,7 +242,7 @@ fn changed_envelope_is_refused_by_both_implementations() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let (mut ada, mut peer) = pair(mode);
         let key = peer.keys.first().cloned();
-        let (to, from) = (words("a1", "there"), words("h1", "back"));
+        let (to, from) = (text_message("a1", "there"), text_message("h1", "back"));
         let (there, back) = (seal(&mut ada, &to, &mut peer, key.as_ref()), peer.write(&from, &mut ada));
         let changed = |envelope: &[u8], place: &str| {
             let text = parse(envelope).pointer(place).unwrap().as_str().unwrap().to_owned();
@@ -238,10 +252,10 @@ fn changed_envelope_is_refused_by_both_implementations() {
         for place in ["/body/ct", "/body/nonce", "/to/0/ct", "/sig", "/hdr/client_message_id"] {
             let refused = peer.read(&person("ada"), &changed(&there, place)).unwrap_err();
             assert_eq!(refused, "bad signature", "{place}");
-            let mut told = peer.told(&from);
+            let mut relay = peer.relay_metadata(&from);
             let forged = changed(&back, place);
-            told.client_id = serde_json::from_value(parse(&forged)["hdr"]["client_message_id"].clone()).unwrap();
-            assert_eq!(ada.open(&told, &forged), Err(OpenError::BadSignature), "{place}");
+            relay.client_id = serde_json::from_value(parse(&forged)["hdr"]["client_message_id"].clone()).unwrap();
+            assert_eq!(ada.open(&relay, &forged), Err(OpenError::BadSignature), "{place}");
         }
         assert_eq!(peer.read(&person("ada"), &there).unwrap()["payload"], to.payload);
         assert_eq!(open(&mut ada, &from, &peer, &back).unwrap().payload, from.payload);
@@ -251,9 +265,9 @@ fn changed_envelope_is_refused_by_both_implementations() {
 #[test]
 fn other_implementation_opens_our_stream() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
-        let mut hotel = Side::new(agent("hotel"), "main", mode);
-        let mut peer = Peer::start(&person("ada"), SealMode::Stateful);
-        hotel.party.meet(&person("ada"), &[peer.bundle()], None).unwrap();
+        let mut hotel = TestIdentity::new(agent("hotel"), "main", mode);
+        let mut peer = NodePeer::start(&person("ada"), SealMode::Stateful);
+        hotel.party.review_keys(&person("ada"), &[peer.bundle()], None).unwrap();
         peer.ask("meet", json!({"bundle": hotel.bundle()})).unwrap();
         let (bundle, key) = (peer.bundle(), peer.keys.first().cloned());
         let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];

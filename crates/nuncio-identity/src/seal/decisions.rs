@@ -7,38 +7,38 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::time::Timestamp;
 
-use super::backup::Restored;
-use super::error::MeetError;
-use super::keep::KeepError;
-use super::party::{Party, This, peer_name};
-use super::safety;
-use super::trust::{Distrust, Peer};
+use super::backup::RestoredKeys;
+use super::error::TrustError;
+use super::identity::{OwnState, SealIdentity, peer_name};
+use super::key_store::KeyStoreError;
+use super::safety_number;
+use super::trust::{DistrustReason, PeerKeys};
 
 /// A peer device's keys that wait for a person's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingKeys {
+pub struct PendingKeys {
     pub bundle: KeyBundle,
-    pub why: Distrust,
+    pub why: DistrustReason,
     /// The safety number with the owner if these keys were accepted; `None` for one's own devices.
     pub safety_number: Option<String>,
 }
 
-impl Party {
+impl SealIdentity {
     /// The keys of `owner` that wait for a decision, as last published.
-    pub fn waiting(&mut self, owner: &Recipient) -> Result<Vec<WaitingKeys>, KeepError> {
+    pub fn waiting(&mut self, owner: &Recipient) -> Result<Vec<PendingKeys>, KeyStoreError> {
         let known = self.peer(owner)?.unwrap_or_default();
-        let own = self.named().map(|(own, _)| own.clone());
+        let own = self.owner_device().map(|(own, _)| own.clone());
         let ours = match own.as_ref().filter(|own| *own != owner) {
             Some(own) => self.peer(own)?.unwrap_or_default().roots(),
             None => Vec::new(),
         };
         let number = |device: &DeviceId| {
-            let mut then = Peer::clone(&known);
+            let mut then = PeerKeys::clone(&known);
             then.accept(device).ok()?;
             let own = own.as_ref().filter(|_| !ours.is_empty())?;
-            Some(safety::number((own, &ours), (owner, &then.roots())))
+            Some(safety_number::compute((own, &ours), (owner, &then.roots())))
         };
-        let waiting = known.all_waiting().map(|(bundle, why)| WaitingKeys {
+        let waiting = known.all_waiting().map(|(bundle, why)| PendingKeys {
             bundle: bundle.clone(),
             why,
             safety_number: number(&bundle.keys.device_id),
@@ -48,55 +48,55 @@ impl Party {
 
     /// Accepts a device by the fingerprint of the signing key that the person compared. Keys published since then are
     /// not accepted.
-    pub fn accept_key(&mut self, owner: &Recipient, device: &DeviceId, expected: &Digest) -> Result<(), MeetError> {
+    pub fn accept_key(&mut self, owner: &Recipient, device: &DeviceId, expected: &Digest) -> Result<(), TrustError> {
         let known = self.peer(owner)?.unwrap_or_default();
-        let (waiting, _) = known.waiting(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
+        let (waiting, _) = known.waiting(device).ok_or_else(|| TrustError::NothingToAccept(device.clone()))?;
         if waiting.keys.signing_key.fingerprint() != *expected {
-            return Err(MeetError::OtherFingerprint { owner: owner.clone(), expected: *expected });
+            return Err(TrustError::OtherFingerprint { owner: owner.clone(), expected: *expected });
         }
         self.accept(owner, device)
     }
 
     /// Stops trusting a device permanently, also if other devices endorse it: nothing is sealed to it, and its messages
     /// are refused.
-    pub fn remove(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), MeetError> {
-        if self.named() == Some((owner, device)) {
-            return Err(MeetError::NotOurs);
+    pub fn remove(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
+        if self.owner_device() == Some((owner, device)) {
+            return Err(TrustError::NotOurs);
         }
         let known = self.peer(owner)?.unwrap_or_default();
-        let mut peer = Peer::clone(&known);
+        let mut peer = PeerKeys::clone(&known);
         if !peer.remove(device) {
             return Ok(());
         }
         let changes = self.sessions.forget(&self.vault, &peer_name(owner, device), None)?;
-        Ok(self.keep_peer(owner, &known, peer, changes)?)
+        Ok(self.save_peer(owner, &known, peer, changes)?)
     }
 
     /// Signs an endorsement of this device with the keys of an earlier device from a backup, so that peers who trusted
     /// the earlier device trust this one. Publishes a new bundle.
-    pub fn vouch_by_backup(&mut self, restored: &Restored, now: Timestamp) -> Result<(), MeetError> {
-        let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
+    pub fn endorse_from_backup(&mut self, restored: &RestoredKeys, now: Timestamp) -> Result<(), TrustError> {
+        let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         if restored.signing_key() == self.signing_key() || *restored.device() == bundle.keys.device_id {
-            return Err(MeetError::NotOurs);
+            return Err(TrustError::NotOurs);
         }
         let owner = bundle.keys.owner.clone();
         let known = self.peer(&owner)?.unwrap_or_default();
-        let mut peer = Peer::clone(&known);
+        let mut peer = PeerKeys::clone(&known);
         peer.pin_former(former(&owner, restored, now));
-        self.keep_peer(&owner, &known, peer, Vec::new())?;
+        self.save_peer(&owner, &known, peer, Vec::new())?;
         let seq = self.this.seq + 1;
         bundle.keys.seq = seq;
         bundle.signature = self.sign(&bundle.keys.message());
         let signature = restored.sign(&bundle.keys.endorsed());
         bundle.endorsement = Some(Endorsement { by: restored.device().clone(), signature });
-        let changes = self.described(This { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), seq, ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 }
 
 /// The bundle of an earlier device, built from its backup. Its sequence number 0 makes every bundle the device itself
 /// published newer.
-fn former(owner: &Recipient, restored: &Restored, now: Timestamp) -> KeyBundle {
+fn former(owner: &Recipient, restored: &RestoredKeys, now: Timestamp) -> KeyBundle {
     let keys = BundleKeys {
         device_id: restored.device().clone(),
         owner: owner.clone(),

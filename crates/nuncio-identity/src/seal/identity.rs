@@ -13,17 +13,17 @@ use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::account::Olm;
-use super::backup::Restored;
-use super::error::MeetError;
-use super::keep::{Keep, KeepError};
-use super::safety;
-use super::secrets::{KeptSecrets, Secrets};
-use super::seen::Seen;
+use super::account::OlmAccount;
+use super::backup::RestoredKeys;
+use super::did_proof::sign_did_proof;
+use super::error::TrustError;
+use super::key_store::{KeyStore, KeyStoreError};
+use super::safety_number;
+use super::secrets::{Secrets, StoredSecrets};
+use super::seen_messages::SeenMessages;
 use super::sessions::Sessions;
-use super::trust::{Meeting, Peer};
-use super::vault::{Change, Vault};
-use super::vouch::vouch;
+use super::trust::{KeyReview, PeerKeys};
+use super::vault::{RecordChange, Vault};
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
 use crate::ledger::DeviceSignatures;
@@ -34,7 +34,7 @@ const SELF: &str = "self";
 const CACHED: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewParty {
+pub struct NewSealIdentity {
     /// Owner and device id, if known. A person's device gets its id at enrolment: see
     /// [`SealIdentity::set_owner_device`].
     pub named: Option<(Recipient, DeviceId)>,
@@ -45,48 +45,56 @@ pub struct NewParty {
 
 /// One device of a person, or one agent: its long-term keys, Olm account and sessions, the keys it has pinned and the
 /// messages it has opened. Every change is saved before anything that depends on it is returned.
-pub struct Party {
+pub struct SealIdentity {
     pub(super) vault: Vault,
     pub(super) secrets: Secrets,
-    pub(super) this: This,
+    pub(super) this: OwnState,
     /// `None` if it must be reloaded from the vault, or for a stateless identity.
-    pub(super) olm: Option<Olm>,
+    pub(super) olm: Option<OlmAccount>,
     pub(super) sessions: Sessions,
-    pub(super) seen: Seen,
-    peers: HashMap<Recipient, Arc<Peer>>,
+    pub(super) seen: SeenMessages,
+    peers: HashMap<Recipient, Arc<PeerKeys>>,
 }
 
 /// The persistent state of the identity itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct This {
+pub(super) struct OwnState {
     pub(super) mode: SealMode,
     pub(super) bundle: Option<KeyBundle>,
     /// Sequence number of the current bundle. The next bundle gets a larger one.
     pub(super) seq: u64,
 }
 
-impl Party {
+impl SealIdentity {
     /// Generates new keys. Fails if the store already has some.
-    pub fn create(keep: Arc<dyn Keep>, new: &NewParty) -> Result<Self, KeepError> {
-        Self::begin(keep, Secrets::generate(), new)
+    pub fn create(store: Arc<dyn KeyStore>, new: &NewSealIdentity) -> Result<Self, KeyStoreError> {
+        Self::begin(store, Secrets::generate(), new)
     }
 
     /// Restores long-term keys from a backup. Sessions start again, and peers see a new key bundle. Fails if the store
     /// already has keys.
-    pub fn restore(keep: Arc<dyn Keep>, restored: Restored, new: &NewParty) -> Result<Self, KeepError> {
-        Self::begin(keep, restored.into_secrets(), new)
+    pub fn restore(
+        store: Arc<dyn KeyStore>,
+        restored: RestoredKeys,
+        new: &NewSealIdentity,
+    ) -> Result<Self, KeyStoreError> {
+        Self::begin(store, restored.into_secrets(), new)
     }
 
-    pub(super) fn begin(keep: Arc<dyn Keep>, secrets: Secrets, new: &NewParty) -> Result<Self, KeepError> {
-        let (vault, key) = Vault::create(keep)?;
-        let olm = (new.mode == SealMode::Stateful).then(Olm::generate);
-        let this = This { mode: new.mode, bundle: None, seq: 0 };
+    pub(super) fn begin(
+        store: Arc<dyn KeyStore>,
+        secrets: Secrets,
+        new: &NewSealIdentity,
+    ) -> Result<Self, KeyStoreError> {
+        let (vault, key) = Vault::create(store)?;
+        let olm = (new.mode == SealMode::Stateful).then(OlmAccount::generate);
+        let this = OwnState { mode: new.mode, bundle: None, seq: 0 };
         let (sessions, seen, peers) = Default::default();
         let mut party = Self { vault, secrets, this, olm, sessions, seen, peers };
-        let mut changes = vec![key, party.vault.put(SECRETS.to_owned(), &party.secrets.kept())];
-        changes.extend(party.olm.as_ref().map(|olm| olm.kept(&party.vault)));
+        let mut changes = vec![key, party.vault.put(SECRETS.to_owned(), &party.secrets.to_record())];
+        changes.extend(party.olm.as_ref().map(|olm| olm.to_record(&party.vault)));
         match &new.named {
-            Some((owner, device)) => party.describe(owner.clone(), device.clone(), new.now, changes)?,
+            Some((owner, device)) => party.publish_bundle(owner.clone(), device.clone(), new.now, changes)?,
             None => {
                 changes.push(party.vault.put(SELF.to_owned(), &party.this));
                 party.vault.save(changes)?;
@@ -96,12 +104,12 @@ impl Party {
     }
 
     /// Loads a stored identity; `None` if the store is empty.
-    pub fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
-        let Some(vault) = Vault::load(keep)? else { return Ok(None) };
-        let missing = |name: &str| KeepError(format!("the record {name:?} is missing"));
-        let secrets = vault.get::<KeptSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
-        let this: This = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
-        let olm = Olm::load(&vault)?;
+    pub fn load(store: Arc<dyn KeyStore>) -> Result<Option<Self>, KeyStoreError> {
+        let Some(vault) = Vault::load(store)? else { return Ok(None) };
+        let missing = |name: &str| KeyStoreError(format!("the record {name:?} is missing"));
+        let secrets = vault.get::<StoredSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
+        let this: OwnState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
+        let olm = OlmAccount::load(&vault)?;
         if this.mode == SealMode::Stateful && olm.is_none() {
             return Err(missing("account"));
         }
@@ -110,21 +118,26 @@ impl Party {
     }
 
     /// Sets the owner and device id, at enrolment or when they change. Publishes a new bundle.
-    pub fn set_owner_device(&mut self, owner: Recipient, device: DeviceId, now: Timestamp) -> Result<(), KeepError> {
-        match &self.this.bundle {
-            Some(bundle) if (&bundle.keys.owner, &bundle.keys.device_id) == (&owner, &device) => Ok(()),
-            _ => self.describe(owner, device, now, Vec::new()),
-        }
-    }
-
-    /// Creates, signs and saves a new bundle, together with `changes`.
-    fn describe(
+    pub fn set_owner_device(
         &mut self,
         owner: Recipient,
         device: DeviceId,
         now: Timestamp,
-        mut changes: Vec<Change>,
-    ) -> Result<(), KeepError> {
+    ) -> Result<(), KeyStoreError> {
+        match &self.this.bundle {
+            Some(bundle) if (&bundle.keys.owner, &bundle.keys.device_id) == (&owner, &device) => Ok(()),
+            _ => self.publish_bundle(owner, device, now, Vec::new()),
+        }
+    }
+
+    /// Creates, signs and saves a new bundle, together with `changes`.
+    fn publish_bundle(
+        &mut self,
+        owner: Recipient,
+        device: DeviceId,
+        now: Timestamp,
+        mut changes: Vec<RecordChange>,
+    ) -> Result<(), KeyStoreError> {
         let olm_key = self.olm()?.map(|olm| olm.key());
         // At least the current time in milliseconds, because keys from a backup do not know their last number.
         let seq = u64::try_from(now.as_millis()).unwrap_or_default().max(self.this.seq + 1);
@@ -145,20 +158,20 @@ impl Party {
         };
         let signature = self.sign(&keys.message());
         let bundle = KeyBundle { keys, signature, did: None, endorsement: None };
-        let this = This { bundle: Some(bundle), seq, ..self.this.clone() };
-        changes.extend(self.described(this)?);
+        let this = OwnState { bundle: Some(bundle), seq, ..self.this.clone() };
+        changes.extend(self.replace_own_state(this)?);
         self.finish(changes)
     }
 
     /// Replaces the own state in memory and returns the changes to save.
-    pub(super) fn described(&mut self, this: This) -> Result<Vec<Change>, KeepError> {
+    pub(super) fn replace_own_state(&mut self, this: OwnState) -> Result<Vec<RecordChange>, KeyStoreError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
             let owner = &bundle.keys.owner;
             let peer = match self.peer(owner)? {
-                None => Peer::of(bundle.clone()),
+                None => PeerKeys::of(bundle.clone()),
                 Some(peer) => {
-                    let mut peer = Peer::clone(&peer);
+                    let mut peer = PeerKeys::clone(&peer);
                     peer.pin_own(bundle.clone());
                     peer
                 }
@@ -170,7 +183,7 @@ impl Party {
         Ok(changes)
     }
 
-    pub(super) fn finish(&mut self, changes: Vec<Change>) -> Result<(), KeepError> {
+    pub(super) fn finish(&mut self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
         let saved = self.vault.save(changes);
         if saved.is_err() {
             // The state in memory differs from the state on disk.
@@ -208,21 +221,21 @@ impl Party {
 
     /// Owner and device id, once they are set.
     #[must_use]
-    pub fn named(&self) -> Option<(&Recipient, &DeviceId)> {
+    pub fn owner_device(&self) -> Option<(&Recipient, &DeviceId)> {
         self.this.bundle.as_ref().map(|bundle| (&bundle.keys.owner, &bundle.keys.device_id))
     }
 
     /// Adds a DID's signature to the bundle. Replacing an earlier one makes a new bundle.
-    pub fn vouch_by_did(&mut self, by: &DidUrl, key: &SigningKey) -> Result<(), MeetError> {
-        let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
+    pub fn add_did_proof(&mut self, by: &DidUrl, key: &SigningKey) -> Result<(), TrustError> {
+        let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         let mut seq = self.this.seq;
-        if bundle.did.as_ref().is_some_and(|before| *before != vouch(&bundle.keys, by, key)) {
+        if bundle.did.as_ref().is_some_and(|before| *before != sign_did_proof(&bundle.keys, by, key)) {
             seq += 1;
             bundle.keys.seq = seq;
             bundle.signature = self.sign(&bundle.keys.message());
         }
-        bundle.did = Some(vouch(&bundle.keys, by, key));
-        let changes = self.described(This { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        bundle.did = Some(sign_did_proof(&bundle.keys, by, key));
+        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), seq, ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 
@@ -230,35 +243,35 @@ impl Party {
     ///
     /// # Errors
     /// This identity has no device id yet, or the other device belongs to somebody else.
-    pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, MeetError> {
-        let (owner, device) = self.named().ok_or(MeetError::Unnamed)?;
+    pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, TrustError> {
+        let (owner, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         if *owner != other.keys.owner || other.check(&DeviceSignatures).is_err() {
-            return Err(MeetError::NotOurs);
+            return Err(TrustError::NotOurs);
         }
         Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
     }
 
     /// Adds an endorsement by another device of the same person to the bundle. `by` is that device's signing key.
-    pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), MeetError> {
-        let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
+    pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), TrustError> {
+        let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         if !DeviceSignatures.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
-            return Err(MeetError::NotOurs);
+            return Err(TrustError::NotOurs);
         }
         bundle.endorsement = Some(endorsement);
-        let changes = self.described(This { bundle: Some(bundle), ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 
     /// Creates the one-time keys to publish when `have` are left at the relay, with the fallback key. Returns none for
     /// a stateless identity, or if enough are left.
-    pub fn one_time_keys(&mut self, have: usize, now: Timestamp) -> Result<Vec<OneTimeKey>, MeetError> {
-        let (_, device) = self.named().ok_or(MeetError::Unnamed)?;
+    pub fn one_time_keys(&mut self, have: usize, now: Timestamp) -> Result<Vec<OneTimeKey>, TrustError> {
+        let (_, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         let device = device.clone();
         self.olm()?;
         let Some(olm) = &mut self.olm else { return Ok(Vec::new()) };
         let keys = olm.top_up(&self.secrets, &device, have, now);
         if !keys.is_empty()
-            && let Err(error) = self.vault.save(vec![olm.kept(&self.vault)])
+            && let Err(error) = self.vault.save(vec![olm.to_record(&self.vault)])
         {
             self.olm = None;
             return Err(error.into());
@@ -270,41 +283,41 @@ impl Party {
     /// `expect`, the fingerprint of a signing key from an invite, only the device with that key and those it endorses.
     /// Later, a device is trusted if it signs with its pinned key or a pinned device endorses it. Among one's own
     /// devices only this one is pinned from the start; the others need its endorsement, or a person's decision.
-    pub fn meet(
+    pub fn review_keys(
         &mut self,
         owner: &Recipient,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
-    ) -> Result<Meeting, MeetError> {
+    ) -> Result<KeyReview, TrustError> {
         let known = self.peer(owner)?.unwrap_or_default();
-        let mut peer = Peer::clone(&known);
-        let (meeting, void) = peer.meet(owner, bundles, expect)?;
+        let mut peer = PeerKeys::clone(&known);
+        let (meeting, void) = peer.review_keys(owner, bundles, expect)?;
         let mut changes = Vec::new();
         for device in void {
             let peer = peer_name(owner, &device);
             changes.extend(self.sessions.forget(&self.vault, &peer, None)?);
         }
-        self.keep_peer(owner, &known, peer, changes)?;
+        self.save_peer(owner, &known, peer, changes)?;
         Ok(meeting)
     }
 
     /// Records a person's or operator's decision to trust the keys that a device published: pins them and discards
     /// existing sessions.
-    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), MeetError> {
+    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
         let known = self.peer(owner)?.unwrap_or_default();
-        let mut peer = Peer::clone(&known);
+        let mut peer = PeerKeys::clone(&known);
         peer.accept(device)?;
         let changes = self.sessions.forget(&self.vault, &peer_name(owner, device), None)?;
-        Ok(self.keep_peer(owner, &known, peer, changes)?)
+        Ok(self.save_peer(owner, &known, peer, changes)?)
     }
 
-    pub(super) fn keep_peer(
+    pub(super) fn save_peer(
         &mut self,
         owner: &Recipient,
-        known: &Peer,
-        peer: Peer,
-        mut changes: Vec<Change>,
-    ) -> Result<(), KeepError> {
+        known: &PeerKeys,
+        peer: PeerKeys,
+        mut changes: Vec<RecordChange>,
+    ) -> Result<(), KeyStoreError> {
         if peer == *known {
             return Ok(());
         }
@@ -313,24 +326,24 @@ impl Party {
         self.finish(changes)
     }
 
-    pub fn pinned(&mut self, owner: &Recipient) -> Result<Vec<KeyBundle>, KeepError> {
+    pub fn pinned(&mut self, owner: &Recipient) -> Result<Vec<KeyBundle>, KeyStoreError> {
         Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
     }
 
     /// The safety number: twelve groups of five digits that are equal on both sides unless somebody intercepts. `None`
     /// before first contact.
-    pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeepError> {
-        let Some((own, _)) = self.named() else { return Ok(None) };
+    pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeyStoreError> {
+        let Some((own, _)) = self.owner_device() else { return Ok(None) };
         let own = own.clone();
         let (ours, theirs) =
             (self.peer(&own)?.unwrap_or_default().roots(), self.peer(owner)?.unwrap_or_default().roots());
         let nobody = ours.is_empty() || theirs.is_empty() || own == *owner;
-        Ok((!nobody).then(|| safety::number((&own, &ours), (owner, &theirs))))
+        Ok((!nobody).then(|| safety_number::compute((&own, &ours), (owner, &theirs))))
     }
 
     /// Returns whether a one-time key of the device must be fetched before sealing to it.
-    pub fn wants_key(&self, kind: ConversationType, bundle: &KeyBundle) -> Result<bool, KeepError> {
-        let itself = self.named() == Some((&bundle.keys.owner, &bundle.keys.device_id));
+    pub fn needs_one_time_key(&self, kind: ConversationType, bundle: &KeyBundle) -> Result<bool, KeyStoreError> {
+        let itself = self.owner_device() == Some((&bundle.keys.owner, &bundle.keys.device_id));
         if itself || self.wrap_for(kind, bundle.keys.mode) == WrapAlgorithm::Hpke {
             return Ok(false);
         }
@@ -339,7 +352,7 @@ impl Party {
 
     /// Discards the sessions with a device, so that the next message starts a new one. Send
     /// [`PlaintextMessage::rekey`](super::PlaintextMessage::rekey) next.
-    pub fn rekey(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), KeepError> {
+    pub fn rekey(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), KeyStoreError> {
         let peer = peer_name(owner, device);
         let changes = self.sessions.forget(&self.vault, &peer, None)?;
         self.vault.save(changes).inspect_err(|_| self.sessions.uncache(&peer))
@@ -356,11 +369,11 @@ impl Party {
         }
     }
 
-    pub(super) fn peer(&mut self, owner: &Recipient) -> Result<Option<Arc<Peer>>, KeepError> {
+    pub(super) fn peer(&mut self, owner: &Recipient) -> Result<Option<Arc<PeerKeys>>, KeyStoreError> {
         if let Some(peer) = self.peers.get(owner) {
             return Ok(Some(Arc::clone(peer)));
         }
-        let Some(peer) = self.vault.get::<Peer>(&format!("peer/{owner}"))?.map(Arc::new) else { return Ok(None) };
+        let Some(peer) = self.vault.get::<PeerKeys>(&format!("peer/{owner}"))?.map(Arc::new) else { return Ok(None) };
         if self.peers.len() >= CACHED {
             self.peers.clear();
         }
@@ -369,9 +382,9 @@ impl Party {
     }
 
     /// The Olm account, reloaded from the vault if needed.
-    pub(super) fn olm(&mut self) -> Result<Option<&mut Olm>, KeepError> {
+    pub(super) fn olm(&mut self) -> Result<Option<&mut OlmAccount>, KeyStoreError> {
         if self.olm.is_none() && self.this.mode == SealMode::Stateful {
-            self.olm = Olm::load(&self.vault)?;
+            self.olm = OlmAccount::load(&self.vault)?;
         }
         Ok(self.olm.as_mut())
     }
@@ -382,8 +395,8 @@ pub(super) fn peer_name(owner: &Recipient, device: &DeviceId) -> String {
     format!("{owner}/{device}")
 }
 
-impl fmt::Debug for Party {
+impl fmt::Debug for SealIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Party").field("secrets", &self.secrets).field("this", &self.this).finish_non_exhaustive()
+        f.debug_struct("SealIdentity").field("secrets", &self.secrets).field("this", &self.this).finish_non_exhaustive()
     }
 }

@@ -11,16 +11,16 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::canonical;
 use nuncio_identity::jcs::sha256;
-use nuncio_identity::seal::{Letter, OpenError};
+use nuncio_identity::seal::{OpenError, PlaintextMessage};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use serde_json::{Value, json};
 
-use crate::seal_world::{Side, call, pair, parse, say, text, told, words};
+use crate::seal_fixtures::{TestIdentity, call, pair, parse, relay_metadata, send_text, text, text_message};
 
 /// A constant generator, sufficient for tests.
-struct Counting(u8);
+struct ConstantRng(u8);
 
-impl TryRng for Counting {
+impl TryRng for ConstantRng {
     type Error = std::convert::Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
@@ -37,14 +37,14 @@ impl TryRng for Counting {
     }
 }
 
-impl TryCryptoRng for Counting {}
+impl TryCryptoRng for ConstantRng {}
 
 fn b64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The parts of an envelope before it is signed.
-struct Parts {
+struct EnvelopeParts {
     header: Value,
     text: Vec<u8>,
     /// Wrapped with the content key instead of the header's hash.
@@ -55,7 +55,7 @@ struct Parts {
 }
 
 /// Seals to a device with HPKE and signs the result.
-fn make(parts: &Parts, from: &Side, to: &Side) -> Vec<u8> {
+fn make(parts: &EnvelopeParts, from: &TestIdentity, to: &TestIdentity) -> Vec<u8> {
     let header = canonical(&parts.header);
     let hash = sha256(&header);
     let key = [7; 32];
@@ -76,7 +76,7 @@ fn make(parts: &Parts, from: &Side, to: &Side) -> Vec<u8> {
         b"a2h/cek/v1",
         &content,
         &hash,
-        &mut Counting(9),
+        &mut ConstantRng(9),
     )
     .unwrap();
     let entry = json!({
@@ -87,68 +87,72 @@ fn make(parts: &Parts, from: &Side, to: &Side) -> Vec<u8> {
     sign(&parts.header, &body, &entries, from)
 }
 
-fn sign(header: &Value, body: &Value, to: &Value, from: &Side) -> Vec<u8> {
+fn sign(header: &Value, body: &Value, to: &Value, from: &TestIdentity) -> Vec<u8> {
     let hashes = [header, body, to].map(|part| sha256(&canonical(part)));
     let input = [b"a2h/sig/v1".as_slice(), &hashes.concat()].concat();
     let signature = from.party.sign(&input);
     canonical(&json!({"hdr": header, "body": body, "to": to, "sig": signature}))
 }
 
-fn header(letter: &Letter, from: &Side) -> Value {
+fn header(plaintext: &PlaintextMessage, from: &TestIdentity) -> Value {
     let mut header = json!({
-        "v": "a2h-envelope-v1", "conversation_id": letter.conversation, "conversation_type": letter.conversation_type,
+        "v": "a2h-envelope-v1", "conversation_id": plaintext.conversation, "conversation_type": plaintext.conversation_type,
         "sender_id": from.owner().id(), "sender_type": from.owner().sender_type(), "sender_device_id": from.device(),
-        "client_message_id": letter.client_id, "content_type": letter.content_type, "created_at": letter.created_at,
+        "client_message_id": plaintext.client_id, "content_type": plaintext.content_type, "created_at": plaintext.created_at,
     });
-    if let Some(subtype) = letter.subtype {
+    if let Some(subtype) = plaintext.subtype {
         header["msg_subtype"] = json!(subtype);
     }
     header
 }
 
-fn parts(letter: &Letter, from: &Side) -> Parts {
-    let text = letter.payload.to_string().into_bytes();
-    Parts { header: header(letter, from), text, hash: None, key: None, doubled: false }
+fn parts(plaintext: &PlaintextMessage, from: &TestIdentity) -> EnvelopeParts {
+    let text = plaintext.payload.to_string().into_bytes();
+    EnvelopeParts { header: header(plaintext, from), text, hash: None, key: None, doubled: false }
 }
 
 #[test]
 fn inconsistent_envelope_signed_by_the_sender_is_refused() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
-    let letter = words("m1", "x");
-    let good = || parts(&letter, &hotel);
+    let plaintext = text_message("m1", "x");
+    let good = || parts(&plaintext, &hotel);
     let deep = format!(r#"{{"type":"text","text":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
     for (parts, error) in [
-        (Parts { hash: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
-        (Parts { key: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
-        (Parts { doubled: true, ..good() }, None),
-        (Parts { text: b"not JSON".to_vec(), ..good() }, None),
-        (Parts { text: br#"{"type":"text","type":"text"}"#.to_vec(), ..good() }, None),
-        (Parts { text: deep.into_bytes(), ..good() }, None),
+        (EnvelopeParts { hash: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
+        (EnvelopeParts { key: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
+        (EnvelopeParts { doubled: true, ..good() }, None),
+        (EnvelopeParts { text: b"not JSON".to_vec(), ..good() }, None),
+        (EnvelopeParts { text: br#"{"type":"text","type":"text"}"#.to_vec(), ..good() }, None),
+        (EnvelopeParts { text: deep.into_bytes(), ..good() }, None),
     ] {
-        let outcome = ada.open(&told(&letter, &hotel), &make(&parts, &hotel, &ada)).unwrap_err();
+        let outcome = ada.open(&relay_metadata(&plaintext, &hotel), &make(&parts, &hotel, &ada)).unwrap_err();
         match error {
             Some(error) => assert_eq!(outcome, error),
             None => assert!(matches!(outcome, OpenError::Malformed(_)), "{outcome:?}"),
         }
     }
     let envelope = make(&good(), &hotel, &ada);
-    assert_eq!(text(&ada.open(&told(&letter, &hotel), &envelope).unwrap()), "x", "the program here can do it right");
+    assert_eq!(
+        text(&ada.open(&relay_metadata(&plaintext, &hotel), &envelope).unwrap()),
+        "x",
+        "the program here can do it right"
+    );
 }
 
 #[test]
 fn tool_call_under_another_header_is_refused() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
-    let (letter, call) = (words("m1", "x"), call("m1"));
+    let (plaintext, call) = (text_message("m1", "x"), call("m1"));
     for (outside, inside) in [
         // A call labelled as text or as another artifact, and text labelled as a call.
-        (letter.clone(), call.payload.to_string()),
-        (letter.clone(), r#"{"type":"text","artifact":{"subtype":"tool_call"}}"#.to_owned()),
-        (Letter { subtype: None, ..call.clone() }, call.payload.to_string()),
+        (plaintext.clone(), call.payload.to_string()),
+        (plaintext.clone(), r#"{"type":"text","artifact":{"subtype":"tool_call"}}"#.to_owned()),
+        (PlaintextMessage { subtype: None, ..call.clone() }, call.payload.to_string()),
         (call.clone(), r#"{"type":"artifact","artifact":{"subtype":"form"}}"#.to_owned()),
-        (call.clone(), letter.payload.to_string()),
+        (call.clone(), plaintext.payload.to_string()),
     ] {
-        let parts = Parts { text: inside.into_bytes(), ..parts(&outside, &hotel) };
-        let outcome = ada.open(&told(&outside, &hotel), &make(&parts, &hotel, &ada));
+        let parts = EnvelopeParts { text: inside.into_bytes(), ..parts(&outside, &hotel) };
+        let outcome = ada.open(&relay_metadata(&outside, &hotel), &make(&parts, &hotel, &ada));
         assert!(matches!(outcome, Err(OpenError::Mismatched(_))), "{outcome:?}");
     }
 }
@@ -156,29 +160,29 @@ fn tool_call_under_another_header_is_refused() {
 #[test]
 fn hpke_is_refused_where_both_sides_support_sessions() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
-    say(&mut ada, &mut hotel, "before").unwrap();
-    let letter = words("m1", "x");
-    let weak = make(&parts(&letter, &hotel), &hotel, &ada);
-    assert_eq!(ada.open(&told(&letter, &hotel), &weak), Err(OpenError::Downgraded));
+    send_text(&mut ada, &mut hotel, "before").unwrap();
+    let plaintext = text_message("m1", "x");
+    let weak = make(&parts(&plaintext, &hotel), &hotel, &ada);
+    assert_eq!(ada.open(&relay_metadata(&plaintext, &hotel), &weak), Err(OpenError::Downgraded));
     // A session message where only HPKE is allowed: in a group.
-    let group = Letter { conversation_type: ConversationType::Group, ..words("m2", "x") };
-    let in_session = parse(&hotel.seal(&words("m2", "x"), &mut ada).unwrap());
+    let group = PlaintextMessage { conversation_type: ConversationType::Group, ..text_message("m2", "x") };
+    let in_session = parse(&hotel.seal(&text_message("m2", "x"), &mut ada).unwrap());
     let forged = sign(&header(&group, &hotel), &in_session["body"], &in_session["to"], &hotel);
-    assert_eq!(ada.open(&told(&group, &hotel), &forged), Err(OpenError::WrongWrap));
+    assert_eq!(ada.open(&relay_metadata(&group, &hotel), &forged), Err(OpenError::WrongWrap));
     // The content key of one message in the envelope of another.
-    let stolen = sign(&header(&words("m3", "x"), &hotel), &in_session["body"], &in_session["to"], &hotel);
-    assert_eq!(ada.open(&told(&words("m3", "x"), &hotel), &stolen), Err(OpenError::Tampered));
+    let stolen = sign(&header(&text_message("m3", "x"), &hotel), &in_session["body"], &in_session["to"], &hotel);
+    assert_eq!(ada.open(&relay_metadata(&text_message("m3", "x"), &hotel), &stolen), Err(OpenError::Tampered));
     // The refused envelopes consumed no key.
     let envelope = canonical(&in_session);
-    assert_eq!(text(&ada.open(&told(&words("m2", "x"), &hotel), &envelope).unwrap()), "x");
+    assert_eq!(text(&ada.open(&relay_metadata(&text_message("m2", "x"), &hotel), &envelope).unwrap()), "x");
 }
 
 #[test]
 fn message_outside_any_session_reports_a_lost_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
-    say(&mut ada, &mut hotel, "before").unwrap();
-    let letter = words("m1", "x");
-    let mut forged = parse(&hotel.seal(&letter, &mut ada).unwrap());
+    send_text(&mut ada, &mut hotel, "before").unwrap();
+    let plaintext = text_message("m1", "x");
+    let mut forged = parse(&hotel.seal(&plaintext, &mut ada).unwrap());
     for (kind, ct) in [(1, "AAAA"), (0, "AAAA"), (0, ""), (1, forged["to"][0]["ct"].clone().as_str().unwrap())] {
         let mut to = forged["to"].clone();
         to[0]["type"] = json!(kind);
@@ -189,10 +193,10 @@ fn message_outside_any_session_reports_a_lost_session() {
             to[0]["ct"] = json!(format!("{}{other}", &ct[..ct.len() - 1]));
         }
         let envelope = sign(&forged["hdr"], &forged["body"], &to, &hotel);
-        let outcome = ada.open(&told(&letter, &hotel), &envelope);
+        let outcome = ada.open(&relay_metadata(&plaintext, &hotel), &envelope);
         let lost = matches!(outcome, Err(OpenError::SessionLost { .. } | OpenError::Malformed(_)));
         assert!(lost, "{outcome:?} {kind} {ct}");
     }
     let envelope = canonical(&forged.take());
-    assert_eq!(text(&ada.open(&told(&letter, &hotel), &envelope).unwrap()), "x");
+    assert_eq!(text(&ada.open(&relay_metadata(&plaintext, &hotel), &envelope).unwrap()), "x");
 }

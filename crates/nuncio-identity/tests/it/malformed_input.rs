@@ -1,7 +1,7 @@
 //! Malformed and malicious documents and header fields are refused or parsed safely.
 
 use nuncio_identity::http_signature::SignatureInput;
-use nuncio_identity::{Credentials, DidDocument, K1Proof, Schemes};
+use nuncio_identity::{AcceptedSchemes, Credentials, DidDocument, K1ProofRule};
 use serde_json::{Value, json};
 
 use crate::vectors::{self, object, soon_after};
@@ -57,12 +57,12 @@ fn deactivated_document_without_proof_binds_but_authenticates_nobody() {
     whole.remove("proof");
     let read = |whole: &serde_json::Map<String, Value>| DidDocument::from_json(Value::Object(whole.clone())).unwrap();
     let did = read(&whole).id().clone();
-    assert!(read(&whole).bind(&did, soon_after(), K1Proof::Optional).is_err());
+    assert!(read(&whole).bind(&did, soon_after(), K1ProofRule::Optional).is_err());
     whole.insert("deactivated".to_owned(), json!(true));
-    let bound = read(&whole).bind(&did, soon_after(), K1Proof::Optional).unwrap();
-    assert_eq!(bound.binding(), nuncio_identity::Binding::Publisher);
+    let bound = read(&whole).bind(&did, soon_after(), K1ProofRule::Optional).unwrap();
+    assert_eq!(bound.binding(), nuncio_identity::DocumentBinding::Publisher);
     let key = nuncio_identity::DidUrl::new(did, "key-1").unwrap();
-    assert_eq!(bound.authentication_key(&key).unwrap_err().word(), "invalid_did");
+    assert_eq!(bound.authentication_key(&key).unwrap_err().error_code(), "invalid_did");
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn malformed_signature_input_is_refused() {
 
 #[test]
 fn bearer_token_takes_precedence_over_signature_and_legacy_header() {
-    let read = |headers: &[(&str, &str)]| Credentials::read(&headers.to_vec(), Schemes::default());
-    assert_eq!(read(&[]).unwrap_err().word(), "invalid_request");
+    let read = |headers: &[(&str, &str)]| Credentials::read(&headers.to_vec(), AcceptedSchemes::default());
+    assert_eq!(read(&[]).unwrap_err().error_code(), "invalid_request");
     assert_eq!(read(&[("Authorization", "Basic abc")]).unwrap_err(), nuncio_identity::AuthError::Missing);
     assert!(
         matches!(read(&[("authorization", "bearer abc"), ("Signature", "x")]), Ok(Credentials::Bearer(token)) if token == "abc")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_identity::{Did, DidUrl, ReplayError, ReplayMemory, TokenIssuer, moment};
+use nuncio_identity::{Did, DidUrl, ReplayError, ReplayMemory, TokenIssuer, rfc3339};
 
 use crate::vectors::{signing_key, soon_after};
 
@@ -76,10 +76,10 @@ fn token_is_valid_only_for_its_issuer_audience_and_lifetime() {
         (issuer("ed25519:service", "did:wba:b.example", "https://a.example"), "another issuer"),
         (issuer("ed25519:service", "did:wba:a.example", "https://b.example"), "another place"),
     ] {
-        assert_eq!(other.verify(&token, now).unwrap_err().word(), "invalid_access_token", "{why}");
+        assert_eq!(other.verify(&token, now).unwrap_err().error_code(), "invalid_access_token", "{why}");
     }
     assert!(tokens.verify(&token, now.after(hour)).is_err());
-    assert!(tokens.verify(&token, moment::from_seconds(moment::seconds(now) - 61)).is_err());
+    assert!(tokens.verify(&token, rfc3339::from_seconds(rfc3339::seconds(now) - 61)).is_err());
     for text in ["", ".", "..", "a.b.c", token.trim_end_matches(|c| c != '.')] {
         assert!(tokens.verify(text, now).is_err(), "{text}");
     }

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
 use nuncio_identity::http_signature::{SignatureInput, SigningOptions, check_content_digest, sign};
-use nuncio_identity::legacy::{LegacyClaim, Version};
+use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
 use nuncio_identity::{
-    BoundDocument, Claim, Did, DidDocument, DidUrl, NewDocument, Policy, SignedRequest, SigningKey, TokenIssuer,
-    VerifyingKey, moment, verify_request,
+    BoundDocument, Did, DidDocument, DidUrl, NewDocument, SignatureClaim, SignaturePolicy, SignedRequest, SigningKey,
+    TokenIssuer, VerifyingKey, rfc3339, verify_request,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,11 +44,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 /// The transmitted parts of a signed request, in order.
 #[derive(Debug, Clone)]
-struct Sent {
+struct TransmittedRequest {
     parts: [Vec<u8>; 6],
 }
 
-impl Sent {
+impl TransmittedRequest {
     fn new(path: &str, body: &[u8], nonce: &str) -> Self {
         let uri = format!("https://api.example.com/{path}");
         let no_headers: [(&str, &str); 0] = [];
@@ -57,7 +57,7 @@ impl Sent {
         let options = SigningOptions {
             key_id: &key_id,
             created: soon_after(),
-            expires: Some(moment::from_seconds(moment::seconds(soon_after()) + 300)),
+            expires: Some(rfc3339::from_seconds(rfc3339::seconds(soon_after()) + 300)),
             nonce,
         };
         let signed = sign(&request, &KEY, &options).unwrap();
@@ -78,7 +78,7 @@ impl Sent {
             headers.push(("content-digest", texts[2]));
         }
         let request = SignedRequest { method: texts[0], target_uri: texts[1], headers: &headers, body };
-        verify_request(&request, &DOCUMENT, soon_after(), &Policy::default()).is_ok()
+        verify_request(&request, &DOCUMENT, soon_after(), &SignaturePolicy::default()).is_ok()
     }
 }
 
@@ -94,7 +94,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         change in 1_u8..=255,
     ) {
-        let mut sent = Sent::new(&path, &body, &nonce);
+        let mut sent = TransmittedRequest::new(&path, &body, &nonce);
         prop_assert!(sent.holds());
         let lengths: Vec<usize> = sent.parts.iter().map(Vec::len).collect();
         let mut place = at.index(lengths.iter().sum());
@@ -139,7 +139,7 @@ proptest! {
         let proof = request.sign(&KEY, &options).unwrap();
         let read = OriginProof::from_auth(&proof.to_auth()).unwrap();
         let judged = |request: &OriginRequest<'_>| {
-            verify_origin(&read, request, &DOCUMENT, soon_after(), &Policy::default()).is_ok()
+            verify_origin(&read, request, &DOCUMENT, soon_after(), &SignaturePolicy::default()).is_ok()
         };
         prop_assert!(judged(&request));
         let changed = OriginRequest { body: &other, ..request };
@@ -151,7 +151,7 @@ proptest! {
 
     #[test]
     fn legacy_header_verifies_only_for_its_host(nonce in "[a-zA-Z0-9_-]{1,32}", host in "[a-z]{1,8}\\.example") {
-        let claim = LegacyClaim::make(&key_id(), &KEY, &host, &nonce, soon_after(), Version::V1_1);
+        let claim = LegacyClaim::make(&key_id(), &KEY, &host, &nonce, soon_after(), LegacyVersion::V1_1);
         let read = LegacyClaim::from_header(&claim.to_header()).unwrap();
         prop_assert!(read.verify(&host, &DOCUMENT).is_ok());
         let longer = format!("x{host}");
@@ -224,7 +224,7 @@ proptest! {
             "assertionMethod": [did.url("key-1")], "service": [service], "proof": proof
         });
         if let Ok(document) = DidDocument::from_json(document) {
-            let _ = document.bind(did, soon_after(), nuncio_identity::K1Proof::Required);
+            let _ = document.bind(did, soon_after(), nuncio_identity::K1ProofRule::Required);
         }
     }
 }
@@ -233,14 +233,14 @@ fn read_everything(text: &str) {
     let _ = Did::parse(text);
     let _ = DidUrl::parse(text);
     let _ = SignatureInput::read_all(text);
-    let _ = Claim::read(text, text);
+    let _ = SignatureClaim::read(text, text);
     let _ = LegacyClaim::from_header(text);
     let _ = AuthParams::read_all(text);
     let _ = AuthParams::read_info(text);
     let _ = Challenge::read(text);
     let _ = AccessGrant::read(text);
     let _ = accepted_components(text);
-    let _ = moment::read(text);
+    let _ = rfc3339::read(text);
     let _ = SigningKey::from_pem(text);
     let _ = VerifyingKey::from_multibase(text);
     let _ = nuncio_identity::http_signature::host(text);
