@@ -31,24 +31,24 @@ use std::time::Duration;
 
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
-pub use capabilities::Runtime;
-pub use describe::Described;
-pub use error::{ClientError, Failure, Reason};
-pub use invoke::{Invocation, Way};
-pub use list::{Listed, Listing};
-pub use negotiate::{Agreement, Decided, DraftWord, Wish};
+pub use capabilities::ServiceRuntime;
+pub use describe::VerifiedDescription;
+pub use error::{ClientError, ClientErrorDetails, Reason};
+pub use invoke::{Invocation, MethodChoice};
+pub use list::{HostAgent, HostListing};
+pub use negotiate::{Agreement, ChosenBy, DraftDecision, NegotiationRequest};
 pub use operation::Operation;
-pub use register::Receipt;
-pub use sign::{KeySigner, Signers, Signs};
-pub use target::{LocalDids, Target};
-pub use verify::{Check, Checks, Outcome, Subject};
+pub use register::RegistrationReceipt;
+pub use sign::{AgentSigners, KeySigner, RequestSigner};
+pub use target::{AgentTarget, LocalDids};
+pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks};
 
 pub(crate) use error::plain;
 pub(crate) use target::authority;
 
-use invoke::Known;
+use invoke::DescriptionCache;
 use negotiate::Agreements;
-use tokens::Tokens;
+use tokens::TokenCache;
 
 /// Client for remote agents. Clones are cheap and share tokens and agreements.
 #[derive(Debug, Clone)]
@@ -56,16 +56,16 @@ pub struct AnpClient {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    signer: Option<Arc<dyn Signs>>,
+    signer: Option<Arc<dyn RequestSigner>>,
     bearer: Option<Bearer>,
-    tokens: Arc<Tokens>,
+    tokens: Arc<TokenCache>,
     agreements: Arc<Agreements>,
-    known: Arc<Known>,
-    options: Options,
+    known: Arc<DescriptionCache>,
+    options: AnpClientOptions,
 }
 
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct AnpClientOptions {
     /// Time limit for one request with its response.
     pub exchange: Duration,
     /// Maximum number of pages read from a host's list.
@@ -76,7 +76,7 @@ pub struct Options {
     pub challenge: Option<String>,
 }
 
-impl Default for Options {
+impl Default for AnpClientOptions {
     fn default() -> Self {
         Self { exchange: Duration::from_secs(30), pages: 100, local: LocalDids::Https, challenge: None }
     }
@@ -95,14 +95,19 @@ impl fmt::Debug for Bearer {
 impl AnpClient {
     /// A client without an identity.
     #[must_use]
-    pub fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, options: Options) -> Self {
+    pub fn new(
+        fetch: Arc<dyn Fetch>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        options: AnpClientOptions,
+    ) -> Self {
         let (tokens, agreements, known) = (Arc::default(), Arc::default(), Arc::default());
         Self { fetch, clock, entropy, signer: None, bearer: None, tokens, agreements, known, options }
     }
 
     /// Sets the DID that signs requests, if any. Tokens and agreements stay shared and are separated by DID.
     #[must_use]
-    pub fn signed_by(mut self, signer: Option<Arc<dyn Signs>>) -> Self {
+    pub fn signed_by(mut self, signer: Option<Arc<dyn RequestSigner>>) -> Self {
         self.signer = signer;
         self
     }

@@ -1,42 +1,42 @@
-//! The directory: agents of this host and agents of others that were registered here, and how they are found
-//! among each other (ANP-08 §5 names passive discovery and leaves the interface open; it is ours).
+//! Directory of agents: those of this host and registered agents of other hosts. ANP-08 §5 describes passive discovery
+//! without an interface; this one is ours.
 
-mod herald;
-mod judge;
-mod keeper;
+mod index;
+mod publisher;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_core::agent::Agent;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::directory::{Entry, EntryId};
+use nuncio_engine::directory::{DirectoryListing, ListingId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-pub use herald::{Herald, Told};
-pub use keeper::{Accept, Keeper, KeeperOptions, Registered};
+pub use index::{DirectoryIndex, DirectoryOptions, RegisteredAgent, RegistrationPolicy};
+pub use publisher::{DirectoryPublisher, RegistrationStatus};
 
 use crate::client::plain;
 use crate::project::Host;
 use crate::wire::{AgentDescription, CollectionItem};
 
-/// The profile of the interface at which agents register, in the description of a directory.
+/// Profile of the registration interface in a directory's description.
 pub const PROFILE: &str = "nuncio.directory.v1";
-/// Where agents are registered and searched.
+/// Path for registration and search.
 pub const PATH: &str = "/registry/agents";
-/// Where the directory describes itself.
+/// Path of the directory's own description.
 pub const DESCRIPTION: &str = "/registry/ad.json";
 
-/// How many tags of one agent are kept.
+/// Maximum number of tags per agent.
 const MAX_TAGS: usize = 100;
-/// How many capabilities.
+/// Maximum number of capabilities per agent.
 const MAX_CAPABILITIES: usize = 200;
 
-/// What is kept of a description, and searched.
+/// The searchable part of a description, as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedAgent {
     name: String,
@@ -48,12 +48,11 @@ pub struct ListedAgent {
     owner: Option<String>,
     tags: Vec<String>,
     capabilities: Vec<ListedCapability>,
-    /// What was verified, by its words; nothing of what is our own.
+    /// Names of the passed checks; empty for local agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     verified: Vec<String>,
 }
 
-/// Something an agent can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ListedCapability {
     id: String,
@@ -62,7 +61,7 @@ struct ListedCapability {
 }
 
 impl ListedAgent {
-    /// What is listed of a description. Texts of strangers become one line, within limits.
+    /// Extracts the searchable part of a description. Texts are reduced to one line and truncated.
     #[must_use]
     pub fn of(description: &AgentDescription) -> Self {
         let abilities = || description.capabilities.iter().flatten();
@@ -89,8 +88,8 @@ impl ListedAgent {
         }
     }
 
-    /// One of which nothing but the address is known now.
-    fn unread(entry: &Entry) -> Self {
+    /// An entry whose description is not available.
+    fn unread(entry: &DirectoryListing) -> Self {
         Self {
             name: plain(entry.url.as_str()),
             did: Some(entry.did.clone()),
@@ -102,26 +101,25 @@ impl ListedAgent {
         }
     }
 
-    /// The same, with what was verified of it.
     fn with_verified(mut self, verified: Vec<String>) -> Self {
         self.verified = verified;
         self
     }
 }
 
-/// An agent as it is found.
+/// A searchable directory row.
 #[derive(Debug, Clone)]
-struct Row {
+struct DirectoryRow {
     url: Url,
     listed: ListedAgent,
-    /// None of our own.
-    entry: Option<Entry>,
-    /// All that is searched, in lower case.
+    /// `None` for local agents.
+    entry: Option<DirectoryListing>,
+    /// All searchable text, in lower case.
     text: String,
 }
 
-impl Row {
-    fn new(url: Url, listed: ListedAgent, entry: Option<Entry>) -> Self {
+impl DirectoryRow {
+    fn new(url: Url, listed: ListedAgent, entry: Option<DirectoryListing>) -> Self {
         let ListedAgent { name, description, owner, tags, capabilities, did, .. } = &listed;
         let named = capabilities.iter().flat_map(|it| [Some(&it.id), it.name.as_ref()].into_iter().flatten());
         let own = [Some(name), description.as_ref(), owner.as_ref(), did.as_ref()].into_iter().flatten();
@@ -130,7 +128,7 @@ impl Row {
         Self { url, listed, entry, text }
     }
 
-    /// As ANP-08 lists agents, with what a searcher wants to know beside it.
+    /// The row as an ANP-08 item, with additional members for search results.
     fn item(&self) -> CollectionItem {
         let mut item = CollectionItem::new(self.listed.name.clone(), self.url.to_string());
         let ListedAgent { did, description, owner, tags, capabilities, verified, .. } = &self.listed;
@@ -160,21 +158,21 @@ impl Row {
     }
 }
 
-/// What is registered here, by the addresses of the descriptions.
+/// Registered agents by description URL.
 #[derive(Debug, Default)]
-struct Catalogue(RwLock<BTreeMap<String, Arc<Row>>>);
+struct Catalogue(RwLock<BTreeMap<String, Arc<DirectoryRow>>>);
 
 impl Catalogue {
-    fn put(&self, entry: Entry, listed: ListedAgent) {
-        let (key, row) = (entry.url.to_string(), Row::new(entry.url.clone(), listed, Some(entry)));
+    fn put(&self, entry: DirectoryListing, listed: ListedAgent) {
+        let (key, row) = (entry.url.to_string(), DirectoryRow::new(entry.url.clone(), listed, Some(entry)));
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(row));
     }
 
-    /// The same description, looked at again.
-    fn update(&self, entry: Entry) {
+    /// Replaces the entry and keeps the description.
+    fn update(&self, entry: DirectoryListing) {
         let mut rows = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows.get_mut(entry.url.as_str()) {
-            *row = Arc::new(Row { entry: Some(entry), ..Row::clone(row) });
+            *row = Arc::new(DirectoryRow { entry: Some(entry), ..DirectoryRow::clone(row) });
         }
     }
 
@@ -182,53 +180,59 @@ impl Catalogue {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(url.as_str());
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<DirectoryListing> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).values().filter_map(|row| row.entry.clone()).collect()
     }
 
-    fn all(&self) -> Vec<(Entry, ListedAgent)> {
+    fn all(&self) -> Vec<(DirectoryListing, ListedAgent)> {
         let rows = self.0.read().unwrap_or_else(PoisonError::into_inner);
         rows.values().filter_map(|row| Some((row.entry.clone()?, row.listed.clone()))).collect()
     }
 
-    fn by_url(&self, url: &Url) -> Option<Entry> {
+    fn by_url(&self, url: &Url) -> Option<DirectoryListing> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(url.as_str()).and_then(|row| row.entry.clone())
     }
 
-    fn by_id(&self, id: &EntryId) -> Option<Entry> {
+    fn by_id(&self, id: &ListingId) -> Option<DirectoryListing> {
         self.entries().into_iter().find(|entry| entry.id() == *id)
     }
 
-    /// The agents that are wanted: of this host, and of all others.
-    fn find(&self, own: &[Arc<Row>], wanted: &Wanted) -> Found {
+    /// Searches local and registered agents.
+    fn find(&self, own: &[Arc<DirectoryRow>], wanted: &SearchQuery) -> SearchPage {
         let mut rows = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // What is here is known better than anyone could have read it.
+        // Local rows replace registered ones of the same URL.
         rows.extend(own.iter().map(|row| (row.url.to_string(), Arc::clone(row))));
         let mut items = Vec::new();
         let mut last = None;
         for (url, row) in rows.iter().filter(|(url, row)| wanted.takes(url, row)) {
             if items.len() == wanted.limit {
-                return Found { items, next_cursor: last };
+                return SearchPage { items, next_cursor: last };
             }
             items.push(row.item());
             last = Some(url.clone());
         }
-        Found { items, next_cursor: None }
+        SearchPage { items, next_cursor: None }
     }
 }
 
-/// What our own agents say, made once for each change of them or of who they are.
+/// Rows of the local agents, rebuilt when agents or DIDs change.
 #[derive(Debug, Default)]
-struct OwnRows(RwLock<Option<Kept>>);
+struct OwnRows(RwLock<Option<CachedRows>>);
 
 #[derive(Debug)]
-struct Kept {
+struct CachedRows {
     made_for: (u64, Vec<Option<String>>),
-    rows: Arc<[Arc<Row>]>,
+    rows: Arc<[Arc<DirectoryRow>]>,
 }
 
 impl OwnRows {
-    fn of(&self, edition: u64, host: &Host, agents: &[Arc<Agent>], dids: Vec<Option<String>>) -> Arc<[Arc<Row>]> {
+    fn of(
+        &self,
+        edition: u64,
+        host: &Host,
+        agents: &[Arc<Agent>],
+        dids: Vec<Option<String>>,
+    ) -> Arc<[Arc<DirectoryRow>]> {
         let made_for = (edition, dids);
         {
             let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -238,34 +242,34 @@ impl OwnRows {
         }
         let with_dids = agents.iter().zip(&made_for.1);
         let rows: Arc<[_]> = with_dids.filter_map(|(agent, did)| own_row(host, agent, did.as_deref())).collect();
-        let kept = Kept { made_for, rows: Arc::clone(&rows) };
+        let kept = CachedRows { made_for, rows: Arc::clone(&rows) };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         rows
     }
 }
 
-/// One of our own agents; nothing of those that are not for everyone.
-fn own_row(host: &Host, agent: &Agent, did: Option<&str>) -> Option<Arc<Row>> {
+/// The row of a local agent; `None` if it is not publicly listed.
+fn own_row(host: &Host, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
     if !agent.presence.listed {
         return None;
     }
     let description = host.description(agent, did);
     let url = Url::parse(&host.description_url(&agent.name)).ok()?;
-    Some(Arc::new(Row::new(url, ListedAgent::of(&description), None)))
+    Some(Arc::new(DirectoryRow::new(url, ListedAgent::of(&description), None)))
 }
 
-/// One page of what was found.
+/// One page of search results.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    /// The agents, by address.
+pub struct SearchPage {
+    /// Sorted by URL.
     pub items: Vec<CollectionItem>,
-    /// Behind which place the next page begins; none on the last.
+    /// Cursor of the next page; `None` on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// What is looked for.
+/// A search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SearchQuery {
     /// In lower case.
     words: Vec<String>,
     /// In lower case.
@@ -275,20 +279,20 @@ pub struct Wanted {
     limit: usize,
 }
 
-impl Wanted {
-    /// How many agents a page has unless it is said.
+impl SearchQuery {
+    /// Default page size.
     pub const PAGE: usize = 100;
-    /// How many it has at most.
+    /// Maximum page size.
     pub const MAX_PAGE: usize = 1000;
-    /// How long a parameter may be.
+    /// Maximum length of a parameter, in bytes.
     pub const MAX_TEXT: usize = 500;
-    /// How often one may be there.
+    /// Maximum number of occurrences of a parameter.
     const MAX_TIMES: usize = 20;
 
-    /// Reads the parameters of a query. What nobody knows is ignored.
+    /// Parses query parameters. Unknown ones are ignored.
     ///
     /// # Errors
-    /// Which parameter is wrong, and what it may be.
+    /// Names the invalid parameter and its valid values.
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let mut wanted =
             Self { words: Vec::new(), tags: Vec::new(), capabilities: Vec::new(), after: None, limit: Self::PAGE };
@@ -322,7 +326,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn takes(&self, url: &str, row: &Row) -> bool {
+    fn takes(&self, url: &str, row: &DirectoryRow) -> bool {
         let listed = &row.listed;
         self.after.as_ref().is_none_or(|after| url > after.as_str())
             && self.words.iter().all(|word| row.text.contains(word))
@@ -331,14 +335,14 @@ impl Wanted {
     }
 }
 
-/// Whether a tag is the wanted one or below it: `hotel.booking.create` is below `hotel.booking`.
+/// Returns whether a tag equals `wanted` or is below it: `hotel.booking.create` is below `hotel.booking`.
 fn is_below(tag: &str, wanted: &str) -> bool {
     tag.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':', '/']))
 }
 
-/// An entry for people: everything, and who registered it.
+/// JSON of an entry for operators, including who registered it.
 #[must_use]
-pub fn shown(entry: &Entry, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
+pub fn shown(entry: &DirectoryListing, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
     let mut shown = Map::from_iter([
         ("id".to_owned(), json!(entry.id())),
         ("standing".to_owned(), json!(if entry.is_stale() { "stale" } else { "listed" })),
@@ -347,7 +351,7 @@ pub fn shown(entry: &Entry, listed: Option<&ListedAgent>, now: Timestamp) -> Val
     for part in [json!(entry), json!(listed)] {
         let Value::Object(part) = part else { continue };
         for (name, value) in part {
-            // What was verified of the description goes by another name than when.
+            // The list of passed checks is renamed, because `verified` is the time of verification.
             let name = if name == "verified" && value.is_array() { "checks".to_owned() } else { name };
             shown.entry(name).or_insert(value);
         }

@@ -5,11 +5,11 @@
 
 #[cfg(feature = "client")]
 mod directory;
+mod inexpressible;
 mod offers;
 mod openrpc;
 mod published;
 mod refs;
-mod unsaid;
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use nuncio_core::negotiation::SecurityProfile;
 use nuncio_core::policy::asks_others;
 use serde_json::{Map, Value};
 
-pub use offers::{ConversationState, Moment, ToolState};
+pub use inexpressible::inexpressible;
+pub use offers::{ConversationState, OfferContext, ToolState};
 pub use openrpc::{CHAT, chat_method};
-pub use unsaid::unsaid;
 
 use crate::wire::{
     AgentDescription, Capability, CollectionItem, CollectionPage, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security,

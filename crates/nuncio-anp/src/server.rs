@@ -15,10 +15,10 @@ use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::Credential;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
-use nuncio_http::{BodyLimits, CredentialPlace, report_caller};
+use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
 use serde_json::{Value, json};
 
-use crate::directory::{self as registry, Keeper};
+use crate::directory::{self as registry, DirectoryIndex};
 use crate::project::Host;
 use crate::wire::Request as AnpRequest;
 use crate::wire::RpcError;
@@ -34,7 +34,7 @@ mod negotiate;
 mod rpc;
 mod service;
 
-pub use message::{DirectMessage, NotSent};
+pub use message::{DeliveryFailure, DirectMessage};
 
 use discover::Documents;
 
@@ -42,7 +42,7 @@ use discover::Documents;
 #[async_trait]
 pub trait Identities: fmt::Debug + Send + Sync {
     /// Authenticates a request by its header fields.
-    async fn check(&self, parts: &Parts, body: &[u8]) -> Passage;
+    async fn check(&self, parts: &Parts, body: &[u8]) -> AuthenticationResult;
 
     /// Authenticates a request by its origin proof; returns the DID that signed.
     async fn check_origin(&self, request: &AnpRequest) -> Result<String, RpcError>;
@@ -70,12 +70,12 @@ pub trait Identities: fmt::Debug + Send + Sync {
     fn signed_message(&self, message: &DirectMessage) -> Result<Value, String>;
 
     /// Posts the request to the recipient's message service.
-    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), NotSent>;
+    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure>;
 }
 
 /// Result of authenticating a request.
 #[derive(Debug)]
-pub enum Passage {
+pub enum AuthenticationResult {
     /// No credentials; the response asks for them.
     Absent(Response),
     /// The caller, and a header to add to the response.
@@ -92,7 +92,7 @@ pub struct Anp {
     bodies: BodyLimits,
     identities: Arc<dyn Identities>,
     documents: Arc<Documents>,
-    keeper: Option<Keeper>,
+    keeper: Option<DirectoryIndex>,
 }
 
 impl Anp {
@@ -102,7 +102,7 @@ impl Anp {
     }
 
     #[must_use]
-    pub fn with_directory(mut self, keeper: Keeper) -> Self {
+    pub fn with_directory(mut self, keeper: DirectoryIndex) -> Self {
         self.keeper = Some(keeper);
         self
     }
@@ -143,7 +143,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
 }
 
 /// An authenticated request with its complete body.
-struct Asked {
+struct AuthenticatedRequest {
     body: Bytes,
     /// `None` if the caller is anonymous.
     caller: Option<Caller>,
@@ -153,7 +153,7 @@ struct Asked {
     challenge: Option<Response>,
 }
 
-impl Asked {
+impl AuthenticatedRequest {
     /// Builds the response; 204 without a body.
     fn answer(self, body: Option<&Value>) -> Response {
         let mut response = match body {
@@ -169,34 +169,34 @@ impl Asked {
 
 impl Anp {
     /// Reads a request and authenticates it, by a key or token of this server or by a signature.
-    async fn ask(&self, request: Request) -> Result<Asked, Response> {
+    async fn authenticate(&self, request: Request) -> Result<AuthenticatedRequest, Response> {
         let (parts, body) = request.into_parts();
-        let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialPlace::Body).await;
+        let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialLocation::Body).await;
         let body = read.map_err(|error| refuse(&error))?;
         let known = match parts.extensions.get::<Identity>() {
             Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
             _ => None,
         };
         // A key or token of this server is sufficient; a caller without credentials may still have signed.
-        if known.as_ref().is_some_and(|caller| caller.credential != Credential::None || !shows_more(&parts)) {
-            return Ok(Asked { body, caller: known, header: None, challenge: None });
+        if known.as_ref().is_some_and(|caller| caller.credential != Credential::None || !has_anp_credentials(&parts)) {
+            return Ok(AuthenticatedRequest { body, caller: known, header: None, challenge: None });
         }
         match self.identities.check(&parts, &body).await {
-            Passage::Refused(response) => Err(response),
-            Passage::Known(caller, header) => {
+            AuthenticationResult::Refused(response) => Err(response),
+            AuthenticationResult::Known(caller, header) => {
                 report_caller(&parts.extensions, &caller.principal).map_err(|error| refuse(&error))?;
                 let request = known.and_then(|known| known.request);
                 let caller = Caller { request: caller.request.clone().or(request), ..*caller };
-                Ok(Asked { body, caller: Some(caller), header, challenge: None })
+                Ok(AuthenticatedRequest { body, caller: Some(caller), header, challenge: None })
             }
-            Passage::Absent(challenge) => match parts.extensions.get::<Identity>() {
+            AuthenticationResult::Absent(challenge) => match parts.extensions.get::<Identity>() {
                 // On an open server, authentication is optional.
                 Some(Identity::Known(caller)) => {
-                    Ok(Asked { body, caller: Some(caller.clone()), header: None, challenge: None })
+                    Ok(AuthenticatedRequest { body, caller: Some(caller.clone()), header: None, challenge: None })
                 }
                 Some(Identity::Invalid | Identity::Expired(_)) => Err(challenge),
                 Some(Identity::Missing) | None => {
-                    Ok(Asked { body, caller: None, header: None, challenge: Some(challenge) })
+                    Ok(AuthenticatedRequest { body, caller: None, header: None, challenge: Some(challenge) })
                 }
             },
         }
@@ -205,7 +205,7 @@ impl Anp {
 
 /// Returns whether a request has ANP credentials: a signature or a JWT. A token of another server is not treated as an
 /// unknown key; its bearer must sign.
-fn shows_more(parts: &Parts) -> bool {
+fn has_anp_credentials(parts: &Parts) -> bool {
     let text = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (scheme, rest) = text.split_once(' ').unwrap_or_default();
     parts.headers.contains_key("signature-input")

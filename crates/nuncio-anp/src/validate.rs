@@ -4,10 +4,10 @@
 //! warning. Proofs and DIDs are not checked here, because that needs keys and a network.
 
 mod description;
-mod desk;
 mod openrpc;
 mod product;
 mod security;
+mod validator;
 
 use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::{MAX_DEPTH, depth};
@@ -18,58 +18,58 @@ use serde_json::Value;
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 
 use crate::wire::{AgentDescription, CollectionPage, OpenRpc, Product};
-use desk::{Desk, Node};
+use validator::{DocumentValidator, JsonNode};
 
-pub type Report = nuncio_core::report::DocumentReport<Kind>;
+pub type AnpReport = nuncio_core::report::DocumentReport<AnpDocumentType>;
 
 #[must_use]
-pub fn validate(kind: Kind, document: &[u8]) -> Report {
+pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpReport {
     match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
-        Err(error) => Report::unreadable(kind, &error),
+        Err(error) => AnpReport::unreadable(kind, &error),
     }
 }
 
 /// Validates parsed JSON.
 #[must_use]
-pub fn check(kind: Kind, document: &Value) -> Report {
+pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
     if depth(document) > MAX_DEPTH {
-        return Report::unreadable(kind, &JsonError::TooDeep);
+        return AnpReport::unreadable(kind, &JsonError::TooDeep);
     }
-    let mut desk = Desk::default();
-    let node = Node::root(document);
+    let mut validator = DocumentValidator::default();
+    let node = JsonNode::root(document);
     match kind {
-        Kind::AgentDescription => description::check(&mut desk, &node),
-        Kind::OpenRpc => openrpc::check(&mut desk, &node),
-        Kind::Product => product::check(&mut desk, &node),
-        Kind::CollectionPage => description::check_page(&mut desk, &node),
+        AnpDocumentType::AgentDescription => description::check(&mut validator, &node),
+        AnpDocumentType::OpenRpc => openrpc::check(&mut validator, &node),
+        AnpDocumentType::Product => product::check(&mut validator, &node),
+        AnpDocumentType::CollectionPage => description::check_page(&mut validator, &node),
     }
-    Report::new(kind, desk.errors, desk.warnings)
+    AnpReport::new(kind, validator.errors, validator.warnings)
 }
 
 /// Parses a document that must be valid.
-pub fn parse<T: Document>(document: &[u8]) -> Result<T, Report> {
+pub fn parse<T: AnpDocument>(document: &[u8]) -> Result<T, AnpReport> {
     let read = json::read(document, T::KIND.max_bytes());
-    let value = read.map_err(|error| Report::unreadable(T::KIND, &error))?;
+    let value = read.map_err(|error| AnpReport::unreadable(T::KIND, &error))?;
     let report = check(T::KIND, &value);
     if !report.valid {
         return Err(report);
     }
     serde_json::from_value(value).map_err(|error| {
         let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
-        Report::new(T::KIND, vec![fault], Vec::new())
+        AnpReport::new(T::KIND, vec![fault], Vec::new())
     })
 }
 
 /// A type that represents a complete document.
-pub trait Document: Serialize + DeserializeOwned {
-    const KIND: Kind;
+pub trait AnpDocument: Serialize + DeserializeOwned {
+    const KIND: AnpDocumentType;
 }
 
 macro_rules! documents {
     ($($name:ident),*) => {$(
-        impl Document for $name {
-            const KIND: Kind = Kind::$name;
+        impl AnpDocument for $name {
+            const KIND: AnpDocumentType = AnpDocumentType::$name;
         }
     )*};
 }
@@ -77,7 +77,7 @@ macro_rules! documents {
 documents!(AgentDescription, OpenRpc, Product, CollectionPage);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum AnpDocumentType {
     /// ANP-07.
     AgentDescription,
     /// ANP-07.
@@ -88,7 +88,7 @@ pub enum Kind {
     CollectionPage,
 }
 
-impl Kind {
+impl AnpDocumentType {
     pub const ALL: [Self; 4] = [Self::AgentDescription, Self::OpenRpc, Self::Product, Self::CollectionPage];
 
     #[must_use]
@@ -130,7 +130,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for AnpDocumentType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }

@@ -26,7 +26,7 @@ pub use negotiation::{
 pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
 pub use product::Product;
 pub use rpc::{Auth, MAX_REQUEST_BYTES, Meta, Refused, Request, Response, Target, TargetKind};
-pub use security::{Place, Security, SecurityDefinition};
+pub use security::{Security, SecurityDefinition, SecurityLocation};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

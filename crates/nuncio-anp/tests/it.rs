@@ -6,24 +6,24 @@
 mod client_call;
 #[path = "it/client_drafts.rs"]
 mod client_drafts;
+#[path = "it/client_fixtures.rs"]
+mod client_fixtures;
 #[path = "it/client_negotiate.rs"]
 mod client_negotiate;
 #[path = "it/client_read.rs"]
 mod client_read;
-#[path = "it/client_world.rs"]
-mod client_world;
 #[path = "it/documents.rs"]
 mod documents;
 #[path = "it/files.rs"]
 mod files;
-#[path = "it/laws.rs"]
-mod laws;
 #[path = "it/negotiation.rs"]
 mod negotiation;
+#[path = "it/properties.rs"]
+mod properties;
 #[path = "it/requests.rs"]
 mod requests;
-#[path = "it/seed.rs"]
-mod seed;
+#[path = "it/specification_examples.rs"]
+mod specification_examples;
 #[path = "it/validator.rs"]
 mod validator;
 

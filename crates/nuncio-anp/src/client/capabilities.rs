@@ -6,19 +6,19 @@ use serde_json::json;
 use url::Url;
 
 use super::AnpClient;
-use super::describe::Described;
+use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
-use super::exchange::Introduction;
+use super::exchange::AuthTiming;
 use crate::wire::{ServiceCapabilities, method, profile};
 
 /// A message service and its current capabilities.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Runtime {
+pub struct ServiceRuntime {
     pub endpoint: Url,
     pub capabilities: ServiceCapabilities,
 }
 
-impl Runtime {
+impl ServiceRuntime {
     /// Digest that changes when endpoint or capabilities change.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
@@ -33,7 +33,7 @@ impl Runtime {
 impl AnpClient {
     /// Determines the agent's message endpoint: from its DID document or, if that has none, from its description, which
     /// is only a hint. Also returns notes about inconsistencies.
-    pub(super) fn endpoint(&self, agent: &Described) -> Result<(Url, Vec<String>), ClientError> {
+    pub(super) fn endpoint(&self, agent: &VerifiedDescription) -> Result<(Url, Vec<String>), ClientError> {
         let mut notes = Vec::new();
         let hint = agent.description.negotiation().and_then(|it| it.url.as_deref());
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
@@ -68,7 +68,11 @@ impl AnpClient {
     ///
     /// # Errors
     /// The response is invalid, or the service belongs to another DID than the DID document says.
-    pub(super) async fn runtime(&self, agent: &Described, endpoint: &Url) -> Result<Runtime, ClientError> {
+    pub(super) async fn runtime(
+        &self,
+        agent: &VerifiedDescription,
+        endpoint: &Url,
+    ) -> Result<ServiceRuntime, ClientError> {
         let request = json!({
             "jsonrpc": "2.0",
             "id": random_name(&*self.entropy, "req-"),
@@ -78,12 +82,12 @@ impl AnpClient {
                     "profile": profile::CORE_BINDING,
                     "security_profile": "transport-protected",
                     "operation_id": random_name(&*self.entropy, "op-"),
-                    "created_at": nuncio_identity::moment::write(self.clock.now()),
+                    "created_at": nuncio_identity::rfc3339::write(self.clock.now()),
                 },
                 "body": {},
             },
         });
-        let result = self.post(endpoint, &agent.named, &request, Introduction::WhenAsked, None).await?;
+        let result = self.post(endpoint, &agent.named, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} does not say what it can do: {why}", shown(endpoint));
             ClientError::new(Reason::InvalidDocument, message)
@@ -97,6 +101,6 @@ impl AnpClient {
             let message = format!("{} is the service of {found}, and must be of {expected}", shown(endpoint));
             return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
         }
-        Ok(Runtime { endpoint: endpoint.clone(), capabilities })
+        Ok(ServiceRuntime { endpoint: endpoint.clone(), capabilities })
     }
 }

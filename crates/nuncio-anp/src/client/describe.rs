@@ -8,13 +8,13 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{Named, Target, authority};
-use super::verify::{Checks, Claimed, Lookup, checks};
-use crate::validate::{self, Kind};
+use super::target::{AgentTarget, TrustedHost, authority};
+use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
+use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
 
 /// A fetched description: the raw JSON, the parsed form, and notes about deviations.
-struct Read {
+struct FetchedDescription {
     whole: Map<String, Value>,
     description: AgentDescription,
     notes: Vec<String>,
@@ -25,7 +25,7 @@ const TOLD: usize = 5;
 
 /// An agent description with the results of its verification.
 #[derive(Debug, Clone)]
-pub struct Described {
+pub struct VerifiedDescription {
     /// The URL it was fetched from.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
@@ -34,13 +34,13 @@ pub struct Described {
     pub whole: Map<String, Value>,
     /// The verified document of its DID.
     pub document: Option<Arc<BoundDocument>>,
-    pub checks: Checks,
+    pub checks: DescriptionChecks,
     /// Deviations and warnings, for people.
     pub notes: Vec<String>,
-    pub(super) named: Named,
+    pub(super) named: TrustedHost,
 }
 
-impl Described {
+impl VerifiedDescription {
     /// The agent's DID, if its document was verified.
     #[must_use]
     pub fn did(&self) -> Option<&Did> {
@@ -59,19 +59,19 @@ impl Described {
 impl AnpClient {
     /// Fetches and verifies an agent description. Failed checks do not make this fail; callers must ask
     /// [`DescriptionChecks::trusted`] before they call the agent.
-    pub async fn describe(&self, target: &Target) -> Result<Described, ClientError> {
+    pub async fn describe(&self, target: &AgentTarget) -> Result<VerifiedDescription, ClientError> {
         let named = target.named(self.options.local)?;
         match target {
-            Target::Did(did) => self.describe_did(did, named).await,
-            Target::Description(url) => self.describe_at(url, named).await,
-            Target::Host(host) => {
+            AgentTarget::Did(did) => self.describe_did(did, named).await,
+            AgentTarget::Description(url) => self.describe_at(url, named).await,
+            AgentTarget::Host(host) => {
                 let url = self.only_agent(host).await?;
                 self.describe_at(&url, named).await
             }
         }
     }
 
-    pub(super) async fn describe_did(&self, did: &Did, named: Named) -> Result<Described, ClientError> {
+    pub(super) async fn describe_did(&self, did: &Did, named: TrustedHost) -> Result<VerifiedDescription, ClientError> {
         let mut notes = Vec::new();
         let bound = self.current(did, &named, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
@@ -86,60 +86,66 @@ impl AnpClient {
         notes.append(&mut read.notes);
         read.notes = notes;
         let lookup = match read.whole.get("did").and_then(Value::as_str) {
-            Some(said) if said == bound.did().as_str() => Lookup::Found(Arc::clone(&bound)),
-            Some(said) => Lookup::Wrong(format!("{} leads to the description of {}", bound.did(), plain(said))),
-            None => Lookup::None,
+            Some(said) if said == bound.did().as_str() => DidLookup::Found(Arc::clone(&bound)),
+            Some(said) => DidLookup::Wrong(format!("{} leads to the description of {}", bound.did(), plain(said))),
+            None => DidLookup::None,
         };
         Ok(self.described(url, named, read, &lookup))
     }
 
-    pub(super) async fn describe_at(&self, url: &Url, named: Named) -> Result<Described, ClientError> {
+    pub(super) async fn describe_at(&self, url: &Url, named: TrustedHost) -> Result<VerifiedDescription, ClientError> {
         let read = self.read_description(url, &named).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named).await;
         Ok(self.described(url.clone(), named, read, &lookup))
     }
 
-    fn described(&self, url: Url, named: Named, read: Read, lookup: &Lookup) -> Described {
-        let Read { whole, description, mut notes } = read;
+    fn described(
+        &self,
+        url: Url,
+        named: TrustedHost,
+        read: FetchedDescription,
+        lookup: &DidLookup,
+    ) -> VerifiedDescription {
+        let FetchedDescription { whole, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let checks = checks(&Claimed { whole: &whole, url: &url, challenge }, lookup, self.clock.now());
+        let checks = checks(&ClaimedDescription { whole: &whole, url: &url, challenge }, lookup, self.clock.now());
         let document = match lookup {
-            Lookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
+            DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
             _ => None,
         };
         if !named.is_host_of(&url) {
             notes.push(format!("the description is on another host: {}", authority(&url)));
         }
-        Described { url, description, whole, document, checks, notes, named }
+        VerifiedDescription { url, description, whole, document, checks, notes, named }
     }
 
-    async fn look_up(&self, did: Option<&str>, named: &Named) -> Lookup {
-        let Some(text) = did else { return Lookup::None };
+    async fn look_up(&self, did: Option<&str>, named: &TrustedHost) -> DidLookup {
+        let Some(text) = did else { return DidLookup::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
-            Err(why) => return Lookup::Unknown(format!("{:?} cannot be looked up: {why}", plain(text))),
+            Err(why) => return DidLookup::Unknown(format!("{:?} cannot be looked up: {why}", plain(text))),
         };
         match self.resolve(&did, named).await {
-            Ok(document) => Lookup::Found(document),
-            Err(error) if error.reason == Reason::BadDid => Lookup::Wrong(error.message.clone()),
-            Err(error) => Lookup::Unknown(format!("the document of {did} cannot be had: {}", error.message)),
+            Ok(document) => DidLookup::Found(document),
+            Err(error) if error.reason == Reason::BadDid => DidLookup::Wrong(error.message.clone()),
+            Err(error) => DidLookup::Unknown(format!("the document of {did} cannot be had: {}", error.message)),
         }
     }
 
-    async fn read_description(&self, url: &Url, named: &Named) -> Result<Read, ClientError> {
-        let value = self.document(url, named, Kind::AgentDescription.max_bytes()).await?;
+    async fn read_description(&self, url: &Url, named: &TrustedHost) -> Result<FetchedDescription, ClientError> {
+        let value = self.document(url, named, AnpDocumentType::AgentDescription.max_bytes()).await?;
         tolerate(url, value)
     }
 }
 
 /// Parses a description leniently: known deviations of other software are accepted and listed in the notes.
-fn tolerate(url: &Url, value: Value) -> Result<Read, ClientError> {
-    let report = validate::check(Kind::AgentDescription, &value);
+fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> {
+    let report = validate::check(AnpDocumentType::AgentDescription, &value);
     let Value::Object(whole) = value else { return Err(ClientError::invalid(url, &report)) };
     if report.valid
         && let Ok(description) = serde_json::from_value(Value::Object(whole.clone()))
     {
-        return Ok(Read { whole, description, notes: Vec::new() });
+        return Ok(FetchedDescription { whole, description, notes: Vec::new() });
     }
     let is_some_agent = whole.get("name").is_some_and(Value::is_string) && whole.get("interfaces").is_some();
     let Some(description) = completed(&whole).filter(|_| is_some_agent) else {
@@ -149,7 +155,7 @@ fn tolerate(url: &Url, value: Value) -> Result<Read, ClientError> {
     let mut notes = vec![format!("{} breaks the specification", shown(url))];
     notes.extend(told);
     notes.extend(report.errors.get(TOLD).map(|_| format!("and {} more faults", report.errors.len() - TOLD)));
-    Ok(Read { whole, description, notes })
+    Ok(FetchedDescription { whole, description, notes })
 }
 
 /// Adds defaults for members that some software omits. No default is security-relevant.

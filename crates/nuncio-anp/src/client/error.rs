@@ -8,7 +8,7 @@ use nuncio_engine::ports::fetch::FetchError;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::validate::Report;
+use crate::validate::AnpReport;
 use crate::wire::{ErrorCode, RpcError};
 
 pub(crate) use nuncio_core::address::shown;
@@ -16,11 +16,11 @@ pub(crate) use nuncio_core::text::plain;
 
 /// Why an agent could not be found, trusted, negotiated with or called.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ClientError(Box<Failure>);
+pub struct ClientError(Box<ClientErrorDetails>);
 
 /// Content of a [`ClientError`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct ClientErrorDetails {
     pub reason: Reason,
     /// What was wrong, and where.
     pub message: String,
@@ -101,7 +101,7 @@ reasons! {
 impl ClientError {
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Box::new(Failure { reason, message, advice: None, details: None, said: None, status: None }))
+        Self(Box::new(ClientErrorDetails { reason, message, advice: None, details: None, said: None, status: None }))
     }
 
     pub(super) fn advice(mut self, advice: impl Into<String>) -> Self {
@@ -120,7 +120,7 @@ impl ClientError {
     }
 
     /// A document that does not validate.
-    pub(super) fn invalid(url: &Url, report: &Report) -> Self {
+    pub(super) fn invalid(url: &Url, report: &AnpReport) -> Self {
         let (what, count) = (report.kind.name(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
@@ -158,7 +158,7 @@ impl ClientError {
         match error {
             FetchError::Refused { why, .. } => Self::new(Reason::Refused, format!("{place} may not be reached: {why}"))
                 .details(json!({"url": place, "reason": why}))
-                .advice("the address came from a document of somebody else; name its host yourself if you trust it"),
+                .advice("the address came from a document of another host; name that host yourself if you trust it"),
             FetchError::Unreachable { why, .. } => {
                 Self::new(Reason::Unreachable, format!("{place} cannot be reached: {why}"))
                     .details(json!({"url": place, "reason": why}))
@@ -201,9 +201,9 @@ impl ClientError {
 }
 
 impl Deref for ClientError {
-    type Target = Failure;
+    type Target = ClientErrorDetails;
 
-    fn deref(&self) -> &Failure {
+    fn deref(&self) -> &ClientErrorDetails {
         &self.0
     }
 }

@@ -1,46 +1,44 @@
-//! One request and its answer, and who we are in it.
+//! Sends one HTTP request and authenticates it.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::json;
-use nuncio_engine::ports::fetch::{Incoming, Outgoing};
+use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
 use nuncio_identity::challenge::{self, AccessGrant, Challenge};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::Named;
+use super::target::TrustedHost;
 
-/// When we say who we are.
+/// When the client authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Introduction {
-    /// Only to whoever asks.
+pub(super) enum AuthTiming {
+    /// Only after the server asked for it.
     WhenAsked,
-    /// At once.
     AtOnce,
 }
 
-/// A request, not sent yet.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct ClientRequest<'a> {
     pub(super) url: &'a Url,
-    pub(super) named: &'a Named,
-    /// None reads, some JSON is posted.
+    pub(super) named: &'a TrustedHost,
+    /// `None` sends GET, a body sends POST with JSON.
     pub(super) body: Option<Bytes>,
-    pub(super) introduction: Introduction,
+    pub(super) introduction: AuthTiming,
     pub(super) max_bytes: usize,
     pub(super) timeout: Duration,
 }
 
 impl AnpClient {
-    /// Sends a request, and once more where it is asked who we are and we can say. A redirect is an error, any
-    /// other status is the asker's to judge.
-    pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Incoming, ClientError> {
+    /// Sends a request, and repeats it once with a signature if the server asks for one. A redirect is an error; the
+    /// caller judges any other status.
+    pub(super) async fn exchange(&self, ask: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
         let request = self.request(ask)?;
         let kept = |name: &str| matches!(name, "authorization" | "signature");
-        let first = self.introduced(request.clone(), ask, ask.introduction)?;
+        let first = self.with_credentials(request.clone(), ask, ask.introduction)?;
         let by_token = first.headers.iter().any(|(name, _)| name == "authorization");
         let said = first.headers.iter().any(|(name, _)| kept(&name.to_ascii_lowercase()));
         let answer = self.send(first).await?;
@@ -52,8 +50,8 @@ impl AnpClient {
             self.tokens.forget(ask.url, &signer.did());
         }
         let asked = answer.header("www-authenticate").and_then(Challenge::read);
-        // Who refused a signature must say that another one can help.
-        if said && !by_token && !asked.as_ref().is_some_and(Challenge::is_worth_a_retry) {
+        // After a refused signature, another attempt is made only if the challenge allows it.
+        if said && !by_token && !asked.as_ref().is_some_and(Challenge::is_retryable) {
             return Ok(answer);
         }
         let wanted = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
@@ -63,7 +61,7 @@ impl AnpClient {
         self.send(again).await
     }
 
-    fn request(&self, ask: &Ask<'_>) -> Result<Outgoing, ClientError> {
+    fn request(&self, ask: &ClientRequest<'_>) -> Result<FetchRequest, ClientError> {
         let mut url = ask.url.clone();
         url.set_fragment(None);
         if !matches!(url.scheme(), "http" | "https") {
@@ -74,7 +72,7 @@ impl AnpClient {
         if ask.body.is_some() {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
-        Ok(Outgoing {
+        Ok(FetchRequest {
             method: if ask.body.is_some() { "POST" } else { "GET" },
             trust: ask.named.trust(&url),
             url,
@@ -85,15 +83,19 @@ impl AnpClient {
         })
     }
 
-    /// The request with what shows who we are: a token of the user's for the named host, one that we earned
-    /// there, or a signature.
-    fn introduced(&self, mut request: Outgoing, ask: &Ask<'_>, when: Introduction) -> Result<Outgoing, ClientError> {
+    /// Adds credentials: the user's token for the named host, a token granted earlier by that server, or a signature.
+    fn with_credentials(
+        &self,
+        mut request: FetchRequest,
+        ask: &ClientRequest<'_>,
+        when: AuthTiming,
+    ) -> Result<FetchRequest, ClientError> {
         let bearer = |token: &str| ("authorization".to_owned(), format!("Bearer {token}"));
         if let Some(token) = self.bearer.as_ref().filter(|_| ask.named.is_origin_of(ask.url)) {
             request.headers.push(bearer(&token.0));
             return Ok(request);
         }
-        let Some(signer) = self.signer.as_ref().filter(|_| when == Introduction::AtOnce) else { return Ok(request) };
+        let Some(signer) = self.signer.as_ref().filter(|_| when == AuthTiming::AtOnce) else { return Ok(request) };
         match self.tokens.get(ask.url, &signer.did(), self.clock.now()) {
             Some(token) => request.headers.push(bearer(&token)),
             None => signer.sign(&mut request, None, &[]).map_err(|why| cannot_sign(ask.url, &why))?,
@@ -101,7 +103,7 @@ impl AnpClient {
         Ok(request)
     }
 
-    async fn send(&self, request: Outgoing) -> Result<Incoming, ClientError> {
+    async fn send(&self, request: FetchRequest) -> Result<FetchResponse, ClientError> {
         let url = request.url.clone();
         let answer = self.fetch.fetch(request).await.map_err(|error| ClientError::unfetched(&url, error))?;
         if (300..400).contains(&answer.status) {
@@ -120,12 +122,17 @@ impl AnpClient {
         Ok(answer)
     }
 
-    /// Reads a document: bounded, of a JSON type, of no more depth than anyone needs.
-    pub(super) async fn document(&self, url: &Url, named: &Named, max_bytes: usize) -> Result<Value, ClientError> {
+    /// Fetches a JSON document, with limits on size and depth.
+    pub(super) async fn document(
+        &self,
+        url: &Url,
+        named: &TrustedHost,
+        max_bytes: usize,
+    ) -> Result<Value, ClientError> {
         let timeout = self.options.exchange;
-        let introduction = Introduction::WhenAsked;
-        let answer = self.ask(&Ask { url, named, body: None, introduction, max_bytes, timeout }).await?;
-        let body = good(url, &answer, self.signer.is_some())?;
+        let introduction = AuthTiming::WhenAsked;
+        let answer = self.exchange(&ClientRequest { url, named, body: None, introduction, max_bytes, timeout }).await?;
+        let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
             let message = format!("{} is no document: it {}", shown(url), plain(&unreadable.to_string()));
             ClientError::new(Reason::InvalidDocument, message).advice("it is its publisher's to put right")
@@ -133,10 +140,10 @@ impl AnpClient {
     }
 }
 
-/// The body of an answer that must be a good one and JSON.
-pub(super) fn good<'a>(url: &Url, answer: &'a Incoming, signed: bool) -> Result<&'a [u8], ClientError> {
+/// Returns the body of a response that must have status 200 and a JSON content type.
+pub(super) fn json_body<'a>(url: &Url, answer: &'a FetchResponse, signed: bool) -> Result<&'a [u8], ClientError> {
     if answer.status != 200 {
-        return Err(turned_away(url, answer, signed));
+        return Err(status_error(url, answer, signed));
     }
     let kind = answer.header("content-type").unwrap_or_default();
     if !json::is_json(kind) {
@@ -148,8 +155,8 @@ pub(super) fn good<'a>(url: &Url, answer: &'a Incoming, signed: bool) -> Result<
     Ok(&answer.body)
 }
 
-/// What a status other than 200 means.
-pub(super) fn turned_away(url: &Url, answer: &Incoming, signed: bool) -> ClientError {
+/// The error for a status other than 200.
+pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> ClientError {
     let (place, status) = (shown(url), answer.status);
     let asked = answer.header("www-authenticate").and_then(Challenge::read);
     let why = asked.and_then(|asked| asked.description.or(asked.error));
@@ -166,7 +173,7 @@ pub(super) fn turned_away(url: &Url, answer: &Incoming, signed: bool) -> ClientE
     .answered(status)
 }
 
-/// Our own DID is out of use, by the word of whoever we asked.
+/// The server says that our own DID was superseded.
 fn superseded(place: &str, body: &[u8]) -> ClientError {
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| said.get(name).and_then(Value::as_str).map(plain);

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::Described;
+use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain};
-use super::negotiate::{Agreement, Wish};
+use super::negotiate::{Agreement, NegotiationRequest};
 use super::operation::Operation;
-use super::target::Target;
+use super::target::AgentTarget;
 
 /// How long a cached description is used without fetching it again.
 const FRESH: Duration = Duration::from_secs(60);
@@ -23,23 +23,23 @@ const KEPT: usize = 256;
 
 /// How the method to call is chosen.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Way {
+pub enum MethodChoice {
     Method(String),
     /// By negotiating with the agent.
-    Wish(Wish),
+    Negotiate(NegotiationRequest),
 }
 
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    pub target: Target,
-    pub way: Way,
+    pub target: AgentTarget,
+    pub way: MethodChoice,
     pub arguments: Map<String, Value>,
     pub timeout: Option<Duration>,
 }
 
 /// Recently fetched descriptions.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<HashMap<String, (Arc<Described>, Timestamp)>>);
+pub(super) struct DescriptionCache(Mutex<HashMap<String, (Arc<VerifiedDescription>, Timestamp)>>);
 
 impl AnpClient {
     /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the description is fetched
@@ -59,7 +59,7 @@ impl AnpClient {
                 return outcome;
             }
         };
-        let agreed = matches!(way, Way::Wish(_));
+        let agreed = matches!(way, MethodChoice::Negotiate(_));
         if read_now && !agreed {
             return Err(stale);
         }
@@ -71,8 +71,8 @@ impl AnpClient {
 
     async fn attempt(
         &self,
-        agent: &Described,
-        way: &Way,
+        agent: &VerifiedDescription,
+        way: &MethodChoice,
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
@@ -84,14 +84,14 @@ impl AnpClient {
     /// Finds the method to call, by negotiation if it is not named. `names` are the names of the arguments.
     pub async fn prepare(
         &self,
-        agent: &Described,
-        way: &Way,
+        agent: &VerifiedDescription,
+        way: &MethodChoice,
         names: &[&str],
     ) -> Result<(Operation, Option<Agreement>), ClientError> {
         agent.checks.trusted()?;
         match way {
-            Way::Method(name) => Ok((self.operation(agent, name).await?, None)),
-            Way::Wish(wish) => {
+            MethodChoice::Method(name) => Ok((self.operation(agent, name).await?, None)),
+            MethodChoice::Negotiate(wish) => {
                 let agreement = self.agree(agent, wish).await?;
                 let operation = self.agreed_operation(agent, &agreement, names).await?;
                 Ok((operation, Some(agreement)))
@@ -101,7 +101,7 @@ impl AnpClient {
 
     async fn agreed_operation(
         &self,
-        agent: &Described,
+        agent: &VerifiedDescription,
         agreement: &Agreement,
         names: &[&str],
     ) -> Result<Operation, ClientError> {
@@ -122,7 +122,7 @@ impl AnpClient {
     }
 
     /// Returns the description of a target, and whether it was fetched just now.
-    async fn known_agent(&self, target: &Target) -> Result<(Arc<Described>, bool), ClientError> {
+    async fn known_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
         let now = self.clock.now();
         let key = self.known_key(target);
         if let Some(agent) = self.known.get(&key, now) {
@@ -133,24 +133,24 @@ impl AnpClient {
         Ok((agent, true))
     }
 
-    fn forget_agent(&self, target: &Target) {
+    fn forget_agent(&self, target: &AgentTarget) {
         self.known.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.known_key(target));
     }
 
     /// The cache key includes the caller, because a description may differ by caller.
-    fn known_key(&self, target: &Target) -> String {
+    fn known_key(&self, target: &AgentTarget) -> String {
         let who = self.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
         format!("{who} {target}")
     }
 }
 
-impl Known {
-    fn get(&self, key: &str, now: Timestamp) -> Option<Arc<Described>> {
+impl DescriptionCache {
+    fn get(&self, key: &str, now: Timestamp) -> Option<Arc<VerifiedDescription>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).filter(|(_, until)| *until > now).map(|(agent, _)| Arc::clone(agent))
     }
 
-    fn put(&self, key: String, agent: &Arc<Described>, now: Timestamp) {
+    fn put(&self, key: String, agent: &Arc<VerifiedDescription>, now: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT {
             known.retain(|_, (_, until)| *until > now);

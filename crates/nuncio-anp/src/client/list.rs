@@ -6,8 +6,8 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::Named;
-use crate::validate::{self, Kind};
+use super::target::TrustedHost;
+use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 
 /// Maximum number of agents read from one host.
@@ -15,17 +15,17 @@ const MAX_AGENTS: usize = 100_000;
 
 /// All agents that a host lists.
 #[derive(Debug, Clone)]
-pub struct Listing {
+pub struct HostListing {
     /// URL of the first page.
     pub url: Url,
-    pub agents: Vec<Listed>,
+    pub agents: Vec<HostAgent>,
     /// Deviations, for people.
     pub notes: Vec<String>,
 }
 
 /// One listed agent. Its data is unverified.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Listed {
+pub struct HostAgent {
     /// Display name.
     pub name: Option<String>,
     /// URL of its description.
@@ -37,11 +37,11 @@ impl AnpClient {
     ///
     /// # Errors
     /// It is unavailable or invalid, leads to another host, or has too many pages.
-    pub async fn list(&self, host: &Url) -> Result<Listing, ClientError> {
-        let named = Named::by(host);
+    pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
+        let named = TrustedHost::by(host);
         let mut url = host.clone();
         url.set_path(WELL_KNOWN);
-        let mut listing = Listing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
+        let mut listing = HostListing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
         let (mut seen, mut known) = (HashSet::from([url.clone()]), HashSet::new());
         let mut next = Some(url.clone());
         while let Some(here) = next.take() {
@@ -68,9 +68,9 @@ impl AnpClient {
         Ok(listing)
     }
 
-    async fn page(&self, url: &Url, named: &Named) -> Result<CollectionPage, ClientError> {
-        let value = self.document(url, named, Kind::CollectionPage.max_bytes()).await?;
-        let report = validate::check(Kind::CollectionPage, &value);
+    async fn page(&self, url: &Url, named: &TrustedHost) -> Result<CollectionPage, ClientError> {
+        let value = self.document(url, named, AnpDocumentType::CollectionPage.max_bytes()).await?;
+        let report = validate::check(AnpDocumentType::CollectionPage, &value);
         if !report.valid {
             return Err(ClientError::invalid(url, &report));
         }
@@ -98,7 +98,7 @@ impl AnpClient {
     }
 }
 
-impl Listing {
+impl HostListing {
     fn take(&mut self, page: &Url, item: &CollectionItem, known: &mut HashSet<Url>) {
         let place = plain(&item.id);
         match page.join(&item.id) {
@@ -110,7 +110,7 @@ impl Listing {
                 if url.origin() != page.origin() {
                     self.notes.push(format!("{place} is on another host"));
                 }
-                self.agents.push(Listed { name: item.name.as_deref().map(plain), url });
+                self.agents.push(HostAgent { name: item.name.as_deref().map(plain), url });
             }
             Err(_) => self.notes.push(format!("{place:?} is no address, and left out")),
         }

@@ -4,7 +4,7 @@
 mod cache;
 mod check;
 mod draft;
-mod here;
+mod local_choice;
 
 use nuncio_core::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 use nuncio_engine::ports::entropy::random_name;
@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 pub(super) use cache::Agreements;
-pub use draft::DraftWord;
+pub use draft::DraftDecision;
 
 use super::AnpClient;
-use super::capabilities::Runtime;
-use super::describe::Described;
+use super::capabilities::ServiceRuntime;
+use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
-use super::exchange::Introduction;
+use super::exchange::AuthTiming;
 use crate::wire::{
     CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError,
     method, profile,
@@ -27,7 +27,7 @@ use crate::wire::{
 
 /// What a caller needs from an interface. It contains nothing of the data that will be sent later.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Wish {
+pub struct NegotiationRequest {
     /// What should be done, in natural language.
     pub intent: Option<String>,
     /// Intent tags, such as `hotel.booking`.
@@ -44,7 +44,7 @@ pub struct Wish {
     /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
     /// Our decision on an earlier draft.
-    pub word: Option<DraftWord>,
+    pub word: Option<DraftDecision>,
 }
 
 /// Result of a negotiation. It grants no permission: the following call is authorised on its own.
@@ -52,7 +52,7 @@ pub struct Wish {
 pub struct Agreement {
     /// The verified result.
     pub result: NegotiationResult,
-    pub decided: Decided,
+    pub decided: ChosenBy,
     /// Deviations, for people.
     pub notes: Vec<String>,
     /// Whether it came from the cache.
@@ -61,17 +61,17 @@ pub struct Agreement {
 
 /// Who chose the interface.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decided {
+pub enum ChosenBy {
     /// The agent, at its endpoint.
-    There(Box<Runtime>),
+    Agent(Box<ServiceRuntime>),
     /// This client, from the description alone.
-    Here {
+    Client {
         /// Why the agent was not asked.
         why: String,
     },
 }
 
-impl Wish {
+impl NegotiationRequest {
     /// The content types we send and accept.
     const CONTENT_TYPES: [&str; 2] = ["application/json", "text/plain"];
 
@@ -125,7 +125,7 @@ impl Wish {
                 extra: Map::new(),
             }),
             candidate_interface_refs: Vec::new(),
-            candidate_protocols: self.word.iter().filter_map(described).collect(),
+            candidate_protocols: self.word.iter().filter_map(draft_candidate).collect(),
             extra: Map::new(),
         }
     }
@@ -133,11 +133,15 @@ impl Wish {
 
 impl AnpClient {
     /// Returns a cached agreement that is still valid, or negotiates.
-    pub async fn agree(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
+    pub async fn agree(
+        &self,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+    ) -> Result<Agreement, ClientError> {
         agent.checks.trusted()?;
         match self.agreements.get(self, agent, wish) {
             Some(kept) => {
-                log(&kept);
+                log_agreement(&kept);
                 Ok(kept)
             }
             None => self.negotiate(agent, wish).await,
@@ -145,14 +149,18 @@ impl AnpClient {
     }
 
     /// Negotiates an interface. The result and its digest are logged before use.
-    pub async fn negotiate(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
+    pub async fn negotiate(
+        &self,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+    ) -> Result<Agreement, ClientError> {
         agent.checks.trusted()?;
         self.agreements.forget(agent, wish, self);
         let agreement = match self.partner(agent).await? {
-            Partner::Nobody(why) => here::choose(self, agent, wish, why)?,
-            Partner::Service(runtime, notes) => self.negotiate_there(agent, wish, runtime, notes).await?,
+            Partner::Nobody(why) => local_choice::choose(self, agent, wish, why)?,
+            Partner::Service(runtime, notes) => self.negotiate_with_agent(agent, wish, runtime, notes).await?,
         };
-        log(&agreement);
+        log_agreement(&agreement);
         // Drafts change with each negotiation, so they are not cached.
         if !wish.drafts() {
             self.agreements.put(self, agent, wish, &agreement);
@@ -161,12 +169,12 @@ impl AnpClient {
     }
 
     /// Removes all cached agreements with an agent.
-    pub fn disagree(&self, agent: &Described) {
+    pub fn disagree(&self, agent: &VerifiedDescription) {
         self.agreements.forget_all(agent);
     }
 
     /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
-    pub async fn refresh(&self, agent: &Described) -> Result<Runtime, ClientError> {
+    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<ServiceRuntime, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
         self.agreements.compare(agent, &runtime);
@@ -174,7 +182,7 @@ impl AnpClient {
     }
 
     /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
-    async fn partner(&self, agent: &Described) -> Result<Partner, ClientError> {
+    async fn partner(&self, agent: &VerifiedDescription) -> Result<Partner, ClientError> {
         if agent.description.negotiation().is_none() {
             return Ok(Partner::Nobody("it declares no MetaProtocolInterface".to_owned()));
         }
@@ -196,17 +204,17 @@ impl AnpClient {
         Ok(Partner::Service(Box::new(runtime), notes))
     }
 
-    async fn negotiate_there(
+    async fn negotiate_with_agent(
         &self,
-        agent: &Described,
-        wish: &Wish,
-        runtime: Box<Runtime>,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+        runtime: Box<ServiceRuntime>,
         mut notes: Vec<String>,
     ) -> Result<Agreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
         let request = self.negotiate_request(agent, wish, &id)?;
         let endpoint = runtime.endpoint.clone();
-        let asked = self.post(&endpoint, &agent.named, &request, Introduction::WhenAsked, None).await;
+        let asked = self.post(&endpoint, &agent.named, &request, AuthTiming::WhenAsked, None).await;
         let result = asked?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
@@ -214,17 +222,22 @@ impl AnpClient {
         })?;
         notes.extend(check::check(&result, &id, wish, agent.did(), self.clock.now())?);
         notes.extend(self.known_interface(agent, &result).await?);
-        Ok(Agreement { result, decided: Decided::There(runtime), notes, reused: false })
+        Ok(Agreement { result, decided: ChosenBy::Agent(runtime), notes, reused: false })
     }
 
     /// Builds the request with minimal disclosure, and with an origin proof if we have a DID (ANP-06 §12.1).
-    fn negotiate_request(&self, agent: &Described, wish: &Wish, id: &str) -> Result<Value, ClientError> {
+    fn negotiate_request(
+        &self,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+        id: &str,
+    ) -> Result<Value, ClientError> {
         let mut meta = json!({
             "profile": profile::NEGOTIATION,
             "security_profile": SecurityProfile::TransportProtected.as_str(),
             "target": {"kind": "agent", "did": agent.did().map(nuncio_identity::Did::as_str)},
             "operation_id": random_name(&*self.entropy, "op-"),
-            "created_at": nuncio_identity::moment::write(self.clock.now()),
+            "created_at": nuncio_identity::rfc3339::write(self.clock.now()),
             "content_type": "application/json",
         });
         let body = json!(wish.body(id.to_owned()));
@@ -245,7 +258,11 @@ impl AnpClient {
 
     /// Checks that the chosen interface is in the agent's description, in a freshly fetched one, or has a URL. Returns
     /// notes.
-    async fn known_interface(&self, agent: &Described, result: &NegotiationResult) -> Result<Vec<String>, ClientError> {
+    async fn known_interface(
+        &self,
+        agent: &VerifiedDescription,
+        result: &NegotiationResult,
+    ) -> Result<Vec<String>, ClientError> {
         let Some(selected) = &result.selected else { return Ok(Vec::new()) };
         let mut notes = Vec::new();
         if let Some(id) = selected.interface.as_deref()
@@ -274,7 +291,7 @@ impl AnpClient {
     }
 }
 
-fn described(word: &DraftWord) -> Option<CandidateProtocol> {
+fn draft_candidate(word: &DraftDecision) -> Option<CandidateProtocol> {
     match word.candidate() {
         Value::Object(fields) => Some(CandidateProtocol::Described(fields)),
         _ => None,
@@ -282,12 +299,12 @@ fn described(word: &DraftWord) -> Option<CandidateProtocol> {
 }
 
 enum Partner {
-    Service(Box<Runtime>, Vec<String>),
+    Service(Box<ServiceRuntime>, Vec<String>),
     Nobody(String),
 }
 
 /// Logs the agreement, to explain later calls (ANP-06 §14.4).
-fn log(agreement: &Agreement) {
+fn log_agreement(agreement: &Agreement) {
     let result = &agreement.result;
     let selected = result.selected.as_ref().and_then(|it| it.interface.as_deref());
     tracing::info!(
@@ -295,7 +312,7 @@ fn log(agreement: &Agreement) {
         digest = result.negotiation_digest.as_deref().map(plain),
         interface = selected.map(plain),
         reused = agreement.reused,
-        here = matches!(agreement.decided, Decided::Here { .. }),
+        here = matches!(agreement.decided, ChosenBy::Client { .. }),
         "agreed"
     );
 }

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::Described;
+use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::authority;
-use crate::validate::Kind;
+use crate::validate::AnpDocumentType;
 use crate::wire::{Interface, Method, OpenRpc};
 
 /// Maximum number of methods per agent.
@@ -56,8 +56,8 @@ impl AnpClient {
     ///
     /// # Errors
     /// There are interfaces, and none of them can be read.
-    pub async fn operations(&self, agent: &Described) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
-        let (found, notes, unread) = self.readable(agent).await;
+    pub async fn operations(&self, agent: &VerifiedDescription) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
+        let (found, notes, unread) = self.readable_operations(agent).await;
         match unread {
             Some(error) if found.is_empty() => Err(error),
             _ => Ok((found, notes)),
@@ -65,7 +65,10 @@ impl AnpClient {
     }
 
     /// Returns the readable methods, notes, and the error of the first unreadable interface.
-    async fn readable(&self, agent: &Described) -> (Vec<Operation>, Vec<String>, Option<ClientError>) {
+    async fn readable_operations(
+        &self,
+        agent: &VerifiedDescription,
+    ) -> (Vec<Operation>, Vec<String>, Option<ClientError>) {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
         for interface in agent.description.interfaces.iter().flatten().filter(|it| is_openrpc(it)) {
@@ -104,16 +107,16 @@ impl AnpClient {
     }
 
     /// Returns the method of that name.
-    pub async fn operation(&self, agent: &Described, name: &str) -> Result<Operation, ClientError> {
-        let (all, _, unread) = self.readable(agent).await;
+    pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<Operation, ClientError> {
+        let (all, _, unread) = self.readable_operations(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();
-        found.ok_or_else(|| unread.unwrap_or_else(|| unknown(agent, name, &all)))
+        found.ok_or_else(|| unread.unwrap_or_else(|| unknown_method(agent, name, &all)))
     }
 
     /// The methods of one interface, found by id or by the URL of its document.
     pub(super) async fn operations_of(
         &self,
-        agent: &Described,
+        agent: &VerifiedDescription,
         id: Option<&str>,
         url: Option<&Url>,
     ) -> Result<Vec<Operation>, ClientError> {
@@ -137,7 +140,7 @@ impl AnpClient {
 
     async fn interface_document(
         &self,
-        agent: &Described,
+        agent: &VerifiedDescription,
         interface: &Interface,
     ) -> Result<(OpenRpc, Url), ClientError> {
         let text = interface.url.as_deref().unwrap_or_default();
@@ -148,17 +151,17 @@ impl AnpClient {
         Ok((self.openrpc(agent, &url).await?, url))
     }
 
-    async fn openrpc(&self, agent: &Described, url: &Url) -> Result<OpenRpc, ClientError> {
-        let value = self.document(url, &agent.named, Kind::OpenRpc.max_bytes()).await?;
+    async fn openrpc(&self, agent: &VerifiedDescription, url: &Url) -> Result<OpenRpc, ClientError> {
+        let value = self.document(url, &agent.named, AnpDocumentType::OpenRpc.max_bytes()).await?;
         serde_json::from_value(value.clone()).map_err(|_| {
-            let report = crate::validate::check(Kind::OpenRpc, &value);
+            let report = crate::validate::check(AnpDocumentType::OpenRpc, &value);
             ClientError::invalid(url, &report)
         })
     }
 }
 
 /// The error for an unknown method; lists the existing ones.
-fn unknown(agent: &Described, name: &str, all: &[Operation]) -> ClientError {
+fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[Operation]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
     let place = shown(&agent.url);
     let message = match names.as_slice() {
@@ -185,7 +188,7 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());
     let mut found = Vec::new();
     for method in document.methods.iter().take(MAX_METHODS) {
-        let Some(method) = followed(method, components.as_ref()) else { continue };
+        let Some(method) = resolve_method(method, components.as_ref()) else { continue };
         let own = method.extra.get("servers").and_then(|servers| servers.get(0)?.get("url")?.as_str());
         let Some(server) = own.or(server) else {
             let message = format!("{} does not say where its methods are called", shown(base));
@@ -209,19 +212,22 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
 }
 
 /// Resolves a `$ref` inside the document.
-fn referred<T: serde::de::DeserializeOwned>(extra: &Map<String, Value>, components: Option<&Value>) -> Option<T> {
+fn resolve_reference<T: serde::de::DeserializeOwned>(
+    extra: &Map<String, Value>,
+    components: Option<&Value>,
+) -> Option<T> {
     let pointer = extra.get("$ref")?.as_str()?.strip_prefix("#/components")?;
     serde_json::from_value(components?.pointer(pointer)?.clone()).ok()
 }
 
-fn followed(method: &Method, components: Option<&Value>) -> Option<Method> {
-    if method.name.is_empty() { referred(&method.extra, components) } else { Some(method.clone()) }
+fn resolve_method(method: &Method, components: Option<&Value>) -> Option<Method> {
+    if method.name.is_empty() { resolve_reference(&method.extra, components) } else { Some(method.clone()) }
 }
 
 /// Repairs references of a schema: an unresolvable one becomes `{}`, because it would disable validation of the rest.
 /// Some software refers to a model by the parameter's name, with different capitalisation; such references are
 /// corrected.
-fn mended(schema: Value, components: Option<&Value>) -> Value {
+fn repair_references(schema: Value, components: Option<&Value>) -> Value {
     match schema {
         Value::Object(mut object) => {
             let reference = object.get("$ref").and_then(Value::as_str).map(str::to_owned);
@@ -236,9 +242,11 @@ fn mended(schema: Value, components: Option<&Value>) -> Value {
                 }
                 return Value::Object(object);
             }
-            Value::Object(object.into_iter().map(|(name, value)| (name, mended(value, components))).collect())
+            Value::Object(
+                object.into_iter().map(|(name, value)| (name, repair_references(value, components))).collect(),
+            )
         }
-        Value::Array(list) => list.into_iter().map(|value| mended(value, components)).collect(),
+        Value::Array(list) => list.into_iter().map(|value| repair_references(value, components)).collect(),
         other => other,
     }
 }
@@ -247,12 +255,13 @@ fn mended(schema: Value, components: Option<&Value>) -> Value {
 fn input(method: &Method, components: Option<&Value>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for param in method.params.iter().flatten() {
-        let param = if param.name.is_empty() { referred(&param.extra, components) } else { Some(param.clone()) };
+        let param =
+            if param.name.is_empty() { resolve_reference(&param.extra, components) } else { Some(param.clone()) };
         let Some(param) = param else { continue };
         if param.required == Some(true) {
             required.push(param.name.clone());
         }
-        let schema = if param.schema.is_null() { json!({}) } else { mended(param.schema, components) };
+        let schema = if param.schema.is_null() { json!({}) } else { repair_references(param.schema, components) };
         properties.insert(param.name, schema);
     }
     // A method without described parameters may still accept some.

@@ -7,8 +7,8 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::exchange::{Ask, Introduction, turned_away};
-use super::target::Named;
+use super::exchange::{AuthTiming, ClientRequest, status_error};
+use super::target::TrustedHost;
 use crate::directory::PROFILE;
 
 /// Maximum size of a response.
@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 64 * 1024;
 
 /// A directory's answer to a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
+pub struct RegistrationReceipt {
     /// The registration endpoint.
     pub at: Url,
     /// The id that the directory assigned.
@@ -26,12 +26,12 @@ pub struct Receipt {
 impl AnpClient {
     /// Registers the agent of a description URL with a directory. First resolves the directory's DID and description,
     /// which name the registration endpoint.
-    pub async fn register(&self, directory: &Url, description: &Url) -> Result<Receipt, ClientError> {
+    pub async fn register(&self, directory: &Url, description: &Url) -> Result<RegistrationReceipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
                 .advice("name a directory by its host name")
         })?;
-        let named = Named::by(directory);
+        let named = TrustedHost::by(directory);
         let described = self.describe_did(&did, named).await?;
         described.checks.trusted()?;
         let offers = described.description.interfaces.iter().flatten();
@@ -42,15 +42,15 @@ impl AnpClient {
             return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
         };
         let body = json!({"url": description.as_str()}).to_string();
-        let ask = Ask {
+        let ask = ClientRequest {
             url: &at,
             named: &described.named,
             body: Some(Bytes::from(body)),
-            introduction: Introduction::AtOnce,
+            introduction: AuthTiming::AtOnce,
             max_bytes: MAX_BYTES,
             timeout: self.options.exchange,
         };
-        let answer = self.ask(&ask).await?;
+        let answer = self.exchange(&ask).await?;
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if !matches!(answer.status, 200 | 201) {
             let why = said["error"]["message"].as_str();
@@ -59,9 +59,9 @@ impl AnpClient {
                     let message = format!("{} does not list {}: {}", shown(&at), shown(description), plain(why));
                     ClientError::new(Reason::Forbidden, message).answered(answer.status)
                 }
-                _ => turned_away(&at, &answer, self.signer.is_some()),
+                _ => status_error(&at, &answer, self.signer.is_some()),
             });
         }
-        Ok(Receipt { id: said["id"].as_str().map(plain), at })
+        Ok(RegistrationReceipt { id: said["id"].as_str().map(plain), at })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use nuncio_identity::{Binding, BoundDocument, Did, DidDocument, K1Proof};
+use nuncio_identity::{BoundDocument, Did, DidDocument, DocumentBinding, K1ProofRule};
 use serde_json::Value;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{Named, did_url};
+use super::target::{TrustedHost, did_url};
 
 /// Maximum size of a DID document.
 const MAX_BYTES: usize = 64 * 1024;
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_HOPS: usize = 8;
 
 impl AnpClient {
-    pub(super) async fn resolve(&self, did: &Did, named: &Named) -> Result<Arc<BoundDocument>, ClientError> {
+    pub(super) async fn resolve(&self, did: &Did, named: &TrustedHost) -> Result<Arc<BoundDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named.is_local_http();
         let url = did_url(did, by_http)?;
@@ -25,7 +25,7 @@ impl AnpClient {
             ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
         };
         let document = DidDocument::from_json(value).map_err(|fault| not_its_own(fault.to_string()))?;
-        let bound = document.bind(did, self.clock.now(), K1Proof::Optional);
+        let bound = document.bind(did, self.clock.now(), K1ProofRule::Optional);
         bound.map(Arc::new).map_err(|fault| not_its_own(fault.to_string()))
     }
 
@@ -34,7 +34,7 @@ impl AnpClient {
     pub(super) async fn current(
         &self,
         did: &Did,
-        named: &Named,
+        named: &TrustedHost,
         notes: &mut Vec<String>,
     ) -> Result<Arc<BoundDocument>, ClientError> {
         let mut bound = self.resolve(did, named).await?;
@@ -47,7 +47,8 @@ impl AnpClient {
             let Some(next) = bound.document().successor() else {
                 return Err(gone(format!("{old} is out of use, and nothing takes its place")));
             };
-            let proven = matches!(bound.binding(), Binding::Ed25519) && bound.document().whole().contains_key("proof");
+            let proven =
+                matches!(bound.binding(), DocumentBinding::Ed25519) && bound.document().whole().contains_key("proof");
             if !proven || next.stable_subject() != old.stable_subject() {
                 let why = if proven { "it is of another subject" } else { "only its host says so" };
                 let error = gone(format!("{old} is out of use; {next} is said to take its place, but {why}"));

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::Described;
+use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
-use super::exchange::{Ask, Introduction, good};
+use super::exchange::{AuthTiming, ClientRequest, json_body};
 use super::operation::Operation;
-use super::target::Named;
+use super::target::TrustedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
 /// Maximum size of a response.
@@ -22,7 +22,7 @@ impl AnpClient {
     /// Calls a method. Fails before sending if a check of the agent failed or the arguments are invalid.
     pub async fn call(
         &self,
-        agent: &Described,
+        agent: &VerifiedDescription,
         operation: &Operation,
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
@@ -31,15 +31,15 @@ impl AnpClient {
         operation.check(arguments)?;
         let id = random_name(&*self.entropy, "");
         let request = json!({"jsonrpc": "2.0", "id": id, "method": operation.name, "params": arguments});
-        self.post(&operation.server, &agent.named, &request, Introduction::AtOnce, timeout).await
+        self.post(&operation.server, &agent.named, &request, AuthTiming::AtOnce, timeout).await
     }
 
     pub(super) async fn post(
         &self,
         url: &Url,
-        named: &Named,
+        named: &TrustedHost,
         request: &Value,
-        introduction: Introduction,
+        introduction: AuthTiming,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
         let body = Bytes::from(request.to_string());
@@ -48,8 +48,8 @@ impl AnpClient {
             return Err(ClientError::new(Reason::BadArguments, message));
         }
         let timeout = timeout.unwrap_or(self.options.exchange);
-        let ask = Ask { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
-        let answer = self.ask(&ask).await?;
+        let ask = ClientRequest { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
+        let answer = self.exchange(&ask).await?;
         let id = &request["id"];
         // Some software sends a JSON-RPC error with an HTTP error status.
         if answer.status >= 400
@@ -57,7 +57,7 @@ impl AnpClient {
         {
             return Err(ClientError::said(url, error).answered(answer.status));
         }
-        let body = good(url, &answer, self.signer.is_some())?;
+        let body = json_body(url, &answer, self.signer.is_some())?;
         match Response::read(body, MAX_ANSWER, id) {
             Ok(Response::Result { result, .. }) => Ok(result),
             Ok(Response::Error { error, .. }) => Err(ClientError::said(url, error)),

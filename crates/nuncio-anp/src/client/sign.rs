@@ -1,4 +1,4 @@
-//! Who we are to others: whoever signs requests and proofs for us.
+//! Signing of outgoing requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,44 +6,40 @@ use std::time::Duration;
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{self, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
-/// How long what is signed counts.
+/// Validity of a signature.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// What a signature brings along; what is there already of it is replaced.
+/// Header fields that a signature sets, replacing existing ones.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 
-/// Signs with one DID.
-pub trait Signs: fmt::Debug + Send + Sync {
-    /// Who signs.
+/// Signs requests with one DID.
+pub trait RequestSigner: fmt::Debug + Send + Sync {
     fn did(&self) -> Did;
 
-    /// Signs a request (ANP-02 §2): method, address, host and body, and of `components` what else it has. With
-    /// the server's nonce where it gave one. A signature of before is replaced.
-    ///
-    /// # Errors
-    /// The address cannot be signed for.
-    fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>, components: &[String]) -> Result<(), String>;
+    /// Signs a request (ANP-02 §2): method, URL, host and body, and those of `components` that it has. Uses the
+    /// server's nonce if given, and replaces an existing signature.
+    fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>, components: &[String]) -> Result<(), String>;
 
-    /// Proves who made a JSON-RPC request (Core Binding, appendix A).
+    /// Creates an origin proof for a JSON-RPC request (Core Binding, appendix A).
     ///
     /// # Errors
-    /// It names no target.
+    /// The request names no target.
     fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String>;
 }
 
-/// Knows who signs for which agent.
-pub trait Signers: fmt::Debug + Send + Sync {
-    /// Whoever signs for an agent, with the key it has now; none where it has no DID.
-    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn Signs>>;
+/// Provides the signer of each local agent.
+pub trait AgentSigners: fmt::Debug + Send + Sync {
+    /// Returns the agent's signer with its current key; `None` if it has no DID.
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>>;
 }
 
-/// [`Signs`] with a key at hand.
+/// [`RequestSigner`] with a local key.
 #[derive(Clone)]
 pub struct KeySigner {
     did: Did,
@@ -54,21 +50,21 @@ pub struct KeySigner {
 }
 
 impl KeySigner {
-    /// Signs with the first key of a DID.
+    /// Uses the key `key-1` of the DID.
     #[must_use]
     pub fn new(did: Did, key: SigningKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self { key_id: did.url(KEY_FRAGMENT), did, key, clock, entropy }
     }
 }
 
-impl Signs for KeySigner {
+impl RequestSigner for KeySigner {
     fn did(&self) -> Did {
         self.did.clone()
     }
 
-    fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>, components: &[String]) -> Result<(), String> {
+    fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>, components: &[String]) -> Result<(), String> {
         outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
-        // What is sent is the address without its fragment.
+        // The fragment is not sent.
         let mut target = outgoing.url.clone();
         target.set_fragment(None);
         let made = random_name(&*self.entropy, "");
@@ -83,7 +79,7 @@ impl Signs for KeySigner {
         let request =
             SignedRequest { method: outgoing.method, target_uri: target.as_str(), headers: &outgoing.headers, body };
         let mut covered = http_signature::default_components(body).to_vec();
-        let more = challenge::satisfiable(components, &outgoing.headers, body);
+        let more = challenge::satisfiable_components(components, &outgoing.headers, body);
         let more: Vec<_> = more.iter().map(String::as_str).filter(|name| !covered.contains(name)).collect();
         covered.extend(more);
         let signed = http_signature::sign_covering(&request, &covered, &self.key, &options)?;

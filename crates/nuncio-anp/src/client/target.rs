@@ -1,4 +1,4 @@
-//! What is asked for, and whom its asker named.
+//! The agent or host that a user names.
 
 use std::fmt;
 
@@ -10,25 +10,21 @@ use super::error::{ClientError, Reason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(crate) use nuncio_core::address::authority;
-pub(super) use nuncio_engine::ports::fetch::Named;
+pub(super) use nuncio_engine::ports::fetch::TrustedHost;
 
-/// What a user or an operator wrote.
+/// A target as written by a user or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// An agent, by its DID.
+pub enum AgentTarget {
     Did(Did),
-    /// An agent, by the address of its description.
+    /// The URL of an agent description.
     Description(Url),
-    /// A host.
+    /// A host with a list of agents.
     Host(Url),
 }
 
-impl Target {
-    /// Reads a DID, the address of a description, or a host. A host without a scheme is asked by `https:`, and
-    /// this machine by `http:`.
-    ///
-    /// # Errors
-    /// It is none of these.
+impl AgentTarget {
+    /// Parses a DID, a description URL or a host. A host without a scheme uses `https:`, except this machine, which
+    /// uses `http:`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let wrong = |why: &str| {
             ClientError::new(Reason::BadTarget, format!("{:?} is no agent and no host: {why}", plain(text)))
@@ -44,16 +40,16 @@ impl Target {
         Ok(Self::Description(url))
     }
 
-    /// Whom its asker named.
-    pub(super) fn named(&self, local: LocalDids) -> Result<Named, ClientError> {
+    /// The host that the user named and therefore trusts.
+    pub(super) fn named(&self, local: LocalDids) -> Result<TrustedHost, ClientError> {
         match self {
-            Self::Description(url) | Self::Host(url) => Ok(Named::by(url)),
-            Self::Did(did) => Ok(Named::by(&did_url(did, local.is_http())?)),
+            Self::Description(url) | Self::Host(url) => Ok(TrustedHost::by(url)),
+            Self::Did(did) => Ok(TrustedHost::by(&did_url(did, local.is_http())?)),
         }
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for AgentTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Did(did) => write!(f, "{did}"),
@@ -62,13 +58,12 @@ impl fmt::Display for Target {
     }
 }
 
-/// How DIDs of this machine are looked up.
+/// How DIDs of this machine are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LocalDids {
-    /// Over https, as all others.
     #[default]
     Https,
-    /// Over plain http, for developing.
+    /// Over plain http, for development.
     Http,
 }
 
@@ -78,7 +73,7 @@ impl LocalDids {
     }
 }
 
-/// Where the document of a DID is.
+/// URL of a DID document.
 pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError> {
     let text = match (did.host(), did.port()) {
         ("localhost", Some(port)) if local_by_http => did.resolution_url_at(&format!("http://localhost:{port}")),
@@ -95,31 +90,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_what_people_write() {
+    fn target_parses_dids_urls_and_hosts() {
         let did = "did:wba:example.com:agents:hotel";
         for (text, target) in [
-            (did, Target::Did(Did::parse(did).unwrap())),
-            ("localhost:7400", Target::Host(Url::parse("http://localhost:7400/").unwrap())),
+            (did, AgentTarget::Did(Did::parse(did).unwrap())),
+            ("localhost:7400", AgentTarget::Host(Url::parse("http://localhost:7400/").unwrap())),
             (
                 "https://example.com/.well-known/agent-descriptions",
-                Target::Host(Url::parse("https://example.com/").unwrap()),
+                AgentTarget::Host(Url::parse("https://example.com/").unwrap()),
             ),
             (
                 "example.com/agents/a/ad.json",
-                Target::Description(Url::parse("https://example.com/agents/a/ad.json").unwrap()),
+                AgentTarget::Description(Url::parse("https://example.com/agents/a/ad.json").unwrap()),
             ),
         ] {
-            assert_eq!(Target::parse(text).unwrap(), target);
+            assert_eq!(AgentTarget::parse(text).unwrap(), target);
         }
         for bad in ["", "did:web:example.com", "did:wba:127.0.0.1", "did:wba:EXAMPLE.com", "ftp://x", "a b"] {
-            assert_eq!(Target::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
+            assert_eq!(AgentTarget::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
         }
     }
 
     #[test]
-    fn only_the_named_host_is_trusted_and_never_more_weakly() {
+    fn only_the_named_host_over_https_is_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let named = Target::parse("did:wba:example.com:a").unwrap().named(LocalDids::Https).unwrap();
+        let named = AgentTarget::parse("did:wba:example.com:a").unwrap().named(LocalDids::Https).unwrap();
         for (text, trust) in [
             ("https://example.com/x", Trust::Configured),
             ("http://example.com/x", Trust::Stranger),
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_looked_up_by_http_only_for_developing() {
+    fn localhost_did_resolves_over_http_only_if_allowed() {
         let did = Did::parse("did:wba:localhost%3A7400:a").unwrap();
         assert_eq!(did_url(&did, false).unwrap().as_str(), "https://localhost:7400/a/did.json");
         assert_eq!(did_url(&did, true).unwrap().as_str(), "http://localhost:7400/a/did.json");

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 const MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-pub(super) struct Tokens(Mutex<HashMap<Holder, Token>>);
+pub(super) struct TokenCache(Mutex<HashMap<Holder, Token>>);
 
 /// The origin that issued the token, and the DID it was issued to.
 type Holder = (String, Did);
@@ -29,7 +29,7 @@ struct Token {
     until: Timestamp,
 }
 
-impl Tokens {
+impl TokenCache {
     pub(super) fn get(&self, url: &Url, did: &Did, now: Timestamp) -> Option<String> {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let token = tokens.get(&holder(url, did)).filter(|token| token.until > now)?;
@@ -56,9 +56,9 @@ fn holder(url: &Url, did: &Did) -> Holder {
     (url.origin().ascii_serialization(), did.clone())
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for TokenCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tokens")
+        f.write_str("TokenCache")
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn cached_token_is_limited_to_origin_did_and_lifetime() {
-        let tokens = Tokens::default();
+        let tokens = TokenCache::default();
         let url = |text: &str| Url::parse(text).unwrap();
         let did = |text: &str| Did::parse(text).unwrap();
         let (here, me, now) = (url("http://localhost:1/a"), did("did:wba:a.example"), Timestamp::from_millis(0));

@@ -1,10 +1,10 @@
-//! What a description claims, and what of it holds: its DID, its proof, its place.
+//! Verifies what a description claims: its DID, its proof and its location.
 
 use std::sync::Arc;
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{DescriptionRules, Signer, verify_description};
-use nuncio_identity::{Binding, BoundDocument, ProofError};
+use nuncio_identity::proof::{AllowedSigner, DescriptionRules, verify_description};
+use nuncio_identity::{BoundDocument, DocumentBinding, ProofError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
@@ -12,41 +12,37 @@ use url::Url;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::authority;
 
-/// Everything that was looked at, in order.
+/// Results of all checks, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Checks(Vec<Check>);
+pub struct DescriptionChecks(Vec<DescriptionCheck>);
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// What.
-    pub subject: Subject,
-    /// What came of it.
+pub struct DescriptionCheck {
+    pub subject: CheckSubject,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
-/// What is looked at.
+/// What a check verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// That the document of the DID is the DID's own.
+pub enum CheckSubject {
+    /// The DID document belongs to the DID.
     Did,
-    /// That the DID leads back to this description.
+    /// The DID document points to this description.
     Service,
-    /// That the DID signed this description.
+    /// The DID signed this description.
     Proof,
-    /// That it is meant for the host it came from.
+    /// The description is meant for the host that served it.
     Domain,
-    /// That it was signed for us, now.
+    /// The proof contains our challenge.
     Challenge,
-    /// That it is where it says it is.
+    /// The description's `url` is where it was fetched.
     Address,
 }
 
-impl Subject {
-    /// Its word.
+impl CheckSubject {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,52 +56,39 @@ impl Subject {
     }
 }
 
-/// What came of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
-    /// It holds.
+pub enum CheckOutcome {
     Verified {
-        /// By what.
+        /// The evidence.
         how: String,
     },
-    /// It could not be checked.
-    Unverified {
-        /// Why not.
-        why: String,
-    },
-    /// It was checked and does not hold.
-    Refuted {
-        /// Why not.
-        why: String,
-    },
+    /// The check could not be made.
+    Unverified { why: String },
+    /// The check failed.
+    Refuted { why: String },
 }
 
-impl Checks {
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Check> {
+impl DescriptionChecks {
+    pub fn iter(&self) -> impl Iterator<Item = &DescriptionCheck> {
         self.0.iter()
     }
 
-    /// What came of a check, where it was made.
+    /// The result of a check, if it was made.
     #[must_use]
-    pub fn of(&self, subject: Subject) -> Option<&Outcome> {
+    pub fn of(&self, subject: CheckSubject) -> Option<&CheckOutcome> {
         self.0.iter().find(|check| check.subject == subject).map(|check| &check.outcome)
     }
 
-    /// Whether a check was made and holds.
     #[must_use]
-    pub fn is_verified(&self, subject: Subject) -> bool {
-        matches!(self.of(subject), Some(Outcome::Verified { .. }))
+    pub fn is_verified(&self, subject: CheckSubject) -> bool {
+        matches!(self.of(subject), Some(CheckOutcome::Verified { .. }))
     }
 
-    /// Stops at what was found untrue. What could not be checked stops nothing, and is told.
-    ///
-    /// # Errors
-    /// Something does not hold.
+    /// Fails if any check failed. Checks that could not be made are tolerated.
     pub fn trusted(&self) -> Result<(), ClientError> {
         let refuted = self.0.iter().find_map(|check| match &check.outcome {
-            Outcome::Refuted { why } => Some((check.subject, why)),
+            CheckOutcome::Refuted { why } => Some((check.subject, why)),
             _ => None,
         });
         match refuted {
@@ -118,55 +101,54 @@ impl Checks {
         }
     }
 
-    pub(super) fn verified(&mut self, subject: Subject, how: impl Into<String>) {
-        self.0.push(Check { subject, outcome: Outcome::Verified { how: how.into() } });
+    pub(super) fn verified(&mut self, subject: CheckSubject, how: impl Into<String>) {
+        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Verified { how: how.into() } });
     }
 
-    pub(super) fn unverified(&mut self, subject: Subject, why: impl Into<String>) {
-        self.0.push(Check { subject, outcome: Outcome::Unverified { why: why.into() } });
+    pub(super) fn unverified(&mut self, subject: CheckSubject, why: impl Into<String>) {
+        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Unverified { why: why.into() } });
     }
 
-    pub(super) fn refuted(&mut self, subject: Subject, why: impl Into<String>) {
-        self.0.push(Check { subject, outcome: Outcome::Refuted { why: why.into() } });
+    pub(super) fn refuted(&mut self, subject: CheckSubject, why: impl Into<String>) {
+        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Refuted { why: why.into() } });
     }
 }
 
-/// A description and where it came from.
-pub(super) struct Claimed<'a> {
+/// A description and its origin.
+pub(super) struct ClaimedDescription<'a> {
     pub(super) whole: &'a Map<String, Value>,
     pub(super) url: &'a Url,
     pub(super) challenge: Option<&'a str>,
 }
 
-/// What is known of the DID a description names.
-pub(super) enum Lookup {
+/// Result of resolving the DID that a description names.
+pub(super) enum DidLookup {
     /// It names none.
     None,
-    /// It names one whose document cannot be read here, or could not be had.
+    /// The DID could not be resolved.
     Unknown(String),
-    /// What it names is not what it should be.
+    /// The DID document does not match.
     Wrong(String),
-    /// Its document, found to be its own.
     Found(Arc<BoundDocument>),
 }
 
-/// Holds a description against the document of its DID.
-pub(super) fn checks(claimed: &Claimed<'_>, lookup: &Lookup, now: Timestamp) -> Checks {
-    let mut checks = Checks::default();
+/// Makes all checks of a description.
+pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
+    let mut checks = DescriptionChecks::default();
     let found = match lookup {
-        Lookup::None => {
-            checks.unverified(Subject::Did, "it names no DID, so that anyone could have written it");
+        DidLookup::None => {
+            checks.unverified(CheckSubject::Did, "it names no DID, so that anyone could have written it");
             None
         }
-        Lookup::Unknown(why) => {
-            checks.unverified(Subject::Did, why.clone());
+        DidLookup::Unknown(why) => {
+            checks.unverified(CheckSubject::Did, why.clone());
             None
         }
-        Lookup::Wrong(why) => {
-            checks.refuted(Subject::Did, why.clone());
+        DidLookup::Wrong(why) => {
+            checks.refuted(CheckSubject::Did, why.clone());
             None
         }
-        Lookup::Found(document) => {
+        DidLookup::Found(document) => {
             did(&mut checks, document);
             Some(document)
         }
@@ -178,48 +160,55 @@ pub(super) fn checks(claimed: &Claimed<'_>, lookup: &Lookup, now: Timestamp) -> 
     checks
 }
 
-fn did(checks: &mut Checks, bound: &BoundDocument) {
+fn did(checks: &mut DescriptionChecks, bound: &BoundDocument) {
     let did = bound.did();
     if bound.document().deactivated() {
         let next = bound.document().successor().map(|next| format!("; {next} takes its place")).unwrap_or_default();
-        checks.refuted(Subject::Did, format!("{did} is out of use{next}"));
+        checks.refuted(CheckSubject::Did, format!("{did} is out of use{next}"));
         return;
     }
     let how = match bound.binding() {
-        Binding::Ed25519 => "its document is signed by the key whose fingerprint is in it",
-        Binding::Secp256k1 => "its document lists the key whose fingerprint is in it",
-        Binding::Domain | Binding::Publisher => "its document came from its domain",
+        DocumentBinding::Ed25519 => "its document is signed by the key whose fingerprint is in it",
+        DocumentBinding::Secp256k1 => "its document lists the key whose fingerprint is in it",
+        DocumentBinding::Domain | DocumentBinding::Publisher => "its document came from its domain",
     };
-    checks.verified(Subject::Did, format!("{did}: {how}"));
+    checks.verified(CheckSubject::Did, format!("{did}: {how}"));
 }
 
-fn service(checks: &mut Checks, claimed: &Claimed<'_>, found: Option<&Arc<BoundDocument>>) {
+fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, found: Option<&Arc<BoundDocument>>) {
     let Some(bound) = found else { return };
     let services = || bound.document().services().iter().filter(|service| service.kind == "AgentDescription");
     let leads_here = |endpoint: &str| Url::parse(endpoint).is_ok_and(|url| same(&url, claimed.url));
     match services().next() {
         _ if services().any(|service| leads_here(&service.endpoint)) => {
-            checks.verified(Subject::Service, "the DID leads back to this description");
+            checks.verified(CheckSubject::Service, "the DID leads back to this description");
         }
         Some(other) => {
             let endpoint = plain(&other.endpoint);
             checks.refuted(
-                Subject::Service,
+                CheckSubject::Service,
                 format!("{} is described at {endpoint}, not at {}", bound.did(), shown(claimed.url)),
             );
         }
-        None => checks.unverified(Subject::Service, format!("the document of {} names no description", bound.did())),
+        None => {
+            checks.unverified(CheckSubject::Service, format!("the document of {} names no description", bound.did()))
+        }
     }
 }
 
-/// Checks the signature; whether there is one that holds.
-fn proof(checks: &mut Checks, claimed: &Claimed<'_>, found: Option<&Arc<BoundDocument>>, now: Timestamp) -> bool {
+/// Checks the proof; returns whether it is valid.
+fn proof(
+    checks: &mut DescriptionChecks,
+    claimed: &ClaimedDescription<'_>,
+    found: Option<&Arc<BoundDocument>>,
+    now: Timestamp,
+) -> bool {
     if !claimed.whole.contains_key("proof") {
-        checks.unverified(Subject::Proof, "it carries no proof, so that its host could have changed it");
+        checks.unverified(CheckSubject::Proof, "it carries no proof, so that its host could have changed it");
         return false;
     }
     let Some(bound) = found else {
-        checks.unverified(Subject::Proof, "the key of its proof is not known without the document of its DID");
+        checks.unverified(CheckSubject::Proof, "the key of its proof is not known without the document of its DID");
         return false;
     };
     let host = authority(claimed.url);
@@ -227,40 +216,47 @@ fn proof(checks: &mut Checks, claimed: &Claimed<'_>, found: Option<&Arc<BoundDoc
         now,
         host: Some(&host),
         challenge: claimed.challenge,
-        signer: Signer::Subject,
+        signer: AllowedSigner::Subject,
         literal: false,
     };
     match verify_description(claimed.whole, bound, &rules) {
         Ok(key) => {
-            checks.verified(Subject::Proof, format!("signed by {key}"));
+            checks.verified(CheckSubject::Proof, format!("signed by {key}"));
             true
         }
         Err(fault @ ProofError::Type(_)) => {
-            checks.unverified(Subject::Proof, plain(&fault.to_string()));
+            checks.unverified(CheckSubject::Proof, plain(&fault.to_string()));
             false
         }
-        Err(fault @ ProofError::Place(_)) => {
-            checks.refuted(Subject::Domain, plain(&fault.to_string()));
+        Err(fault @ ProofError::Audience(_)) => {
+            checks.refuted(CheckSubject::Domain, plain(&fault.to_string()));
             false
         }
         Err(fault) => {
-            checks.refuted(Subject::Proof, plain(&fault.to_string()));
+            checks.refuted(CheckSubject::Proof, plain(&fault.to_string()));
             false
         }
     }
 }
 
-fn domain(checks: &mut Checks, claimed: &Claimed<'_>, found: Option<&Arc<BoundDocument>>, signed: bool) {
-    if checks.of(Subject::Domain).is_some() {
+fn domain(
+    checks: &mut DescriptionChecks,
+    claimed: &ClaimedDescription<'_>,
+    found: Option<&Arc<BoundDocument>>,
+    signed: bool,
+) {
+    if checks.of(CheckSubject::Domain).is_some() {
         return;
     }
     let said = |name: &str| claimed.whole.get("proof").and_then(|proof| proof.get(name)).and_then(Value::as_str);
     if signed && let Some(domain) = said("domain") {
-        checks.verified(Subject::Domain, format!("its proof is for {}", plain(domain)));
+        checks.verified(CheckSubject::Domain, format!("its proof is for {}", plain(domain)));
         match claimed.challenge {
-            Some(_) => checks.verified(Subject::Challenge, "its proof shows what was asked for"),
-            None => checks
-                .unverified(Subject::Challenge, "nobody here asked for its challenge; the proof may be an old one"),
+            Some(_) => checks.verified(CheckSubject::Challenge, "its proof shows what was asked for"),
+            None => checks.unverified(
+                CheckSubject::Challenge,
+                "nobody here asked for its challenge; the proof may be an old one",
+            ),
         }
         return;
     }
@@ -268,9 +264,9 @@ fn domain(checks: &mut Checks, claimed: &Claimed<'_>, found: Option<&Arc<BoundDo
     let own = authority_of(bound);
     let here = authority(claimed.url);
     if own == here {
-        checks.verified(Subject::Domain, format!("its DID is of {here}, where it came from"));
+        checks.verified(CheckSubject::Domain, format!("its DID is of {here}, where it came from"));
     } else {
-        checks.unverified(Subject::Domain, format!("its DID is of {own}, and it came from {here}"));
+        checks.unverified(CheckSubject::Domain, format!("its DID is of {own}, and it came from {here}"));
     }
 }
 
@@ -279,18 +275,18 @@ fn authority_of(bound: &BoundDocument) -> String {
     did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
 }
 
-fn address(checks: &mut Checks, claimed: &Claimed<'_>) {
+fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
     let Some(said) = claimed.whole.get("url").and_then(Value::as_str) else { return };
     match Url::parse(said) {
-        Ok(url) if same(&url, claimed.url) => checks.verified(Subject::Address, "it is where it says it is"),
+        Ok(url) if same(&url, claimed.url) => checks.verified(CheckSubject::Address, "it is where it says it is"),
         _ => checks.unverified(
-            Subject::Address,
+            CheckSubject::Address,
             format!("it says it is at {}, and came from {}", plain(said), shown(claimed.url)),
         ),
     }
 }
 
-/// Whether two addresses lead to the same document.
+/// Compares two URLs without their fragments.
 fn same(one: &Url, other: &Url) -> bool {
     one[..url::Position::AfterQuery] == other[..url::Position::AfterQuery]
 }

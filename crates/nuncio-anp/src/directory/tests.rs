@@ -13,13 +13,13 @@ fn described(more: &Value) -> AgentDescription {
     serde_json::from_value(whole).unwrap()
 }
 
-fn row(url: &str, more: &Value) -> (String, Arc<Row>) {
+fn row(url: &str, more: &Value) -> (String, Arc<DirectoryRow>) {
     let url = Url::parse(url).unwrap();
-    (url.to_string(), Arc::new(Row::new(url, ListedAgent::of(&described(more)), None)))
+    (url.to_string(), Arc::new(DirectoryRow::new(url, ListedAgent::of(&described(more)), None)))
 }
 
-fn wanted(query: &[(&str, &str)]) -> Wanted {
-    Wanted::read(query.iter().copied()).unwrap()
+fn wanted(query: &[(&str, &str)]) -> SearchQuery {
+    SearchQuery::read(query.iter().copied()).unwrap()
 }
 
 #[test]

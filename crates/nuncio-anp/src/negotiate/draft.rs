@@ -18,7 +18,7 @@ const VERSION: &str = "1.0";
 
 /// A caller's decision on a draft, from `candidateProtocols`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct CallerDecision {
     pub id: String,
     /// Digest of the draft's document.
     pub digest: Digest,
@@ -27,7 +27,7 @@ pub struct Named {
 }
 
 /// The draft that a drafting request is about; `None` if it asks for a new one.
-pub fn named(body: &NegotiateBody) -> Result<Option<Named>, RpcError> {
+pub fn named(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
         _ => None,
@@ -48,7 +48,7 @@ pub fn named(body: &NegotiateBody) -> Result<Option<Named>, RpcError> {
         Some("reject") => false,
         Some(_) => return Err(wrong("candidateProtocols.decision must be accept or reject")),
     };
-    Ok(Some(Named { id, digest, accepts }))
+    Ok(Some(CallerDecision { id, digest, accepts }))
 }
 
 /// The document of a draft, without its digest.
@@ -82,7 +82,7 @@ pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) 
 
 /// The interface and URLs of a draft before and after both sides accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct DraftLocations {
     pub interface: String,
     /// The negotiation endpoint.
     pub negotiated: String,
@@ -96,7 +96,7 @@ pub struct Places {
 /// This side rejected the draft, or it expired.
 pub fn result(
     draft: &ProtocolDraft,
-    places: Places,
+    places: DraftLocations,
     alternatives: Vec<Alternative>,
     negotiation_id: String,
     valid_until: Timestamp,
@@ -172,6 +172,6 @@ pub fn result(
 
 /// The existing interfaces and why none matches.
 #[must_use]
-pub fn alternatives(draft: &judge::Draft<'_>) -> Vec<Alternative> {
+pub fn alternatives(draft: &judge::DraftingOffer<'_>) -> Vec<Alternative> {
     draft.alternatives.iter().map(alternative).collect()
 }

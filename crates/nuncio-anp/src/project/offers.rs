@@ -37,7 +37,7 @@ pub struct ConversationState {
     pub signs: bool,
 }
 
-pub struct Moment<'a> {
+pub struct OfferContext<'a> {
     pub tool: &'a dyn Fn(&Tool) -> ToolState,
     pub conversation: ConversationState,
 }
@@ -46,7 +46,7 @@ impl Host {
     /// The offers of an agent. Tools the caller may not use are offered as not granted, so that the negotiation can ask
     /// for authentication; mark them unavailable where authentication would not help.
     #[must_use]
-    pub fn offers(&self, agent: &Agent, moment: &Moment<'_>) -> Vec<InterfaceOffer> {
+    pub fn offers(&self, agent: &Agent, moment: &OfferContext<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
         for set in ToolSet::ALL {
             for granted in [true, false] {
@@ -60,7 +60,13 @@ impl Host {
     }
 
     /// The available tools of one set that the caller may use, or may not (`granted`).
-    fn tools_offer(&self, agent: &Agent, set: ToolSet, granted: bool, moment: &Moment<'_>) -> Option<InterfaceOffer> {
+    fn tools_offer(
+        &self,
+        agent: &Agent,
+        set: ToolSet,
+        granted: bool,
+        moment: &OfferContext<'_>,
+    ) -> Option<InterfaceOffer> {
         let tools: Vec<(&Tool, ToolState)> = agent
             .tools
             .iter()
@@ -104,7 +110,7 @@ impl Host {
         })
     }
 
-    fn conversation_offer(&self, agent: &Agent, moment: &Moment<'_>) -> InterfaceOffer {
+    fn conversation_offer(&self, agent: &Agent, moment: &OfferContext<'_>) -> InterfaceOffer {
         let state = moment.conversation;
         let mut execution_modes = vec![ExecutionMode::NaturalLanguage];
         if state.signs {

@@ -5,7 +5,7 @@ use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
 use super::{Host, NOSEC};
-use crate::validate::{self, DocumentFault, Kind, Report};
+use crate::validate::{self, AnpDocumentType, AnpReport, DocumentFault};
 use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
 
 impl Host {
@@ -28,16 +28,16 @@ impl Host {
     }
 
     /// A published file as it is served. Products are completed from the agent file and must then be valid.
-    pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, Report> {
+    pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, AnpReport> {
         let InformationSource::File(path) = &information.source else {
             let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
-            return Err(Report::new(Kind::Product, vec![fault], Vec::new()));
+            return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };
         let document = json::read(bytes, Information::MAX_BYTES)
-            .map_err(|unreadable| Report::unreadable(Kind::Product, &unreadable))?;
+            .map_err(|unreadable| AnpReport::unreadable(AnpDocumentType::Product, &unreadable))?;
         let Value::Object(mut document) = document else {
             if information.is_product() {
-                return Err(validate::check(Kind::Product, &document));
+                return Err(validate::check(AnpDocumentType::Product, &document));
             }
             return Ok(document);
         };
@@ -57,7 +57,7 @@ impl Host {
             document.entry(key).or_insert(known);
         }
         let document = Value::Object(document);
-        let report = validate::check(Kind::Product, &document);
+        let report = validate::check(AnpDocumentType::Product, &document);
         if report.valid { Ok(document) } else { Err(report) }
     }
 }

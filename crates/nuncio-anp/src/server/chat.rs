@@ -1,11 +1,10 @@
-//! Natural language by JSON-RPC: one message in, the agent's answer in the reply. A call under a protocol that
-//! both sides accepted is such a message too.
+//! Conversation over JSON-RPC: one message in, the agent's answer in the response. Also calls under a drafted protocol.
 
 use std::sync::Arc;
 
 use nuncio_core::policy::Protocol;
 use nuncio_engine::Caller;
-use nuncio_engine::publish::Served;
+use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Map, Value, json};
 
 use super::Anp;
@@ -13,11 +12,11 @@ use super::rpc::of_engine;
 use crate::wire::{ErrorCode, RpcError};
 
 impl Anp {
-    /// Says something to the agent, and waits for its answer. Its tools are called through the chain, for
-    /// this caller; nobody is there to be asked about each, so people are, where one must be.
+    /// Sends a message to the agent and waits for its answer. Tools run through the call chain on behalf of this
+    /// caller. The caller cannot be asked about permissions, so calls that need approval wait for an approver.
     pub(super) async fn chat(
         &self,
-        served: &Arc<Served>,
+        served: &Arc<PublishedAgent>,
         caller: &Caller,
         mut arguments: Map<String, Value>,
     ) -> Result<Value, RpcError> {
@@ -47,12 +46,12 @@ impl Anp {
                 }
                 found => found.map(|session| session.id),
             },
-            None => self.engine.begin_unattended(caller, served, None).await,
+            None => self.engine.open_unattended_session(caller, served, None).await,
         }
         .map_err(|error| of_engine(&error))?;
         let turn = self
             .engine
-            .say_unattended(caller, session.as_str(), text, Protocol::Anp, None)
+            .begin_unattended_turn(caller, session.as_str(), text, Protocol::Anp, None)
             .await
             .map_err(|error| of_engine(&error))?;
         turn.finished().await;

@@ -1,5 +1,4 @@
-//! Taking answers to whoever wrote. What is owed is in the store, so what one process did not send the next one
-//! does.
+//! Delivers agents' replies to remote senders. Pending replies are stored, so that they survive a restart.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -10,25 +9,25 @@ use futures_util::future::{Either, FutureExt as _, select};
 use futures_util::stream::FuturesUnordered;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_engine::letters::Saying;
-use nuncio_engine::ports::peers::OwedAnswer;
+use nuncio_engine::direct_messages::ReplyContent;
+use nuncio_engine::ports::peers::PendingReply;
 
 use super::{Anp, DirectMessage};
 
-/// How many are sent at a time.
+/// Maximum number of concurrent deliveries.
 const AT_ONCE: usize = 16;
 
-/// How long to wait when the store fails.
+/// Delay after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(30);
 
 impl Anp {
-    /// Sends answers until told to stop; what is under way then is finished.
+    /// Delivers replies until `stop` completes; started deliveries are finished.
     pub async fn deliver(self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop.fuse());
         let (mut known, mut sending) = (HashSet::new(), FuturesUnordered::new());
         loop {
             let next = {
-                let look = pin!(self.insist(|| self.look(&known)));
+                let look = pin!(self.retry_until_ok(|| self.due_replies(&known)));
                 match select(look, stop.as_mut()).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => break,
@@ -36,12 +35,12 @@ impl Anp {
             };
             for owed in next.0 {
                 known.insert(owed.id.clone());
-                sending.push(self.take(owed));
+                sending.push(self.deliver_reply(owed));
             }
             let room = sending.len() < AT_ONCE;
             let pause = self.engine.clock().sleep_until(next.1.unwrap_or(Timestamp::LAST));
             let woken = pin!(async {
-                let owed = pin!(self.engine.answer_owed());
+                let owed = pin!(self.engine.wait_for_pending_reply());
                 select(pause, owed).await;
             });
             let woken = async { if room { woken.await } else { std::future::pending().await } };
@@ -63,36 +62,39 @@ impl Anp {
         while sending.next().await.is_some() {}
     }
 
-    /// What is to be sent now and is not known yet, and when to look again.
-    async fn look(&self, known: &HashSet<String>) -> Result<(Vec<OwedAnswer>, Option<Timestamp>), EngineError> {
-        let due = self.engine.answers_due(known, AT_ONCE.saturating_sub(known.len())).await?;
+    /// Returns the due replies that are not in `known`, and the next due time.
+    async fn due_replies(
+        &self,
+        known: &HashSet<String>,
+    ) -> Result<(Vec<PendingReply>, Option<Timestamp>), EngineError> {
+        let due = self.engine.pending_replies_due(known, AT_ONCE.saturating_sub(known.len())).await?;
         let mut all = known.clone();
         all.extend(due.iter().map(|owed| owed.id.clone()));
-        Ok((due, self.engine.next_answer(&all).await?))
+        Ok((due, self.engine.next_pending_reply(&all).await?))
     }
 
-    /// Sends one; its id.
-    async fn take(&self, owed: OwedAnswer) -> String {
-        match self.insist(|| self.engine.owed_saying(&owed)).await {
-            Saying::Nothing => self.insist(|| self.engine.answer_taken(&owed)).await,
-            Saying::NotYet => {
-                self.insist(|| self.engine.answer_not_yet(&owed)).await;
+    /// Delivers one reply and returns its id.
+    async fn deliver_reply(&self, owed: PendingReply) -> String {
+        match self.retry_until_ok(|| self.engine.reply_content(&owed)).await {
+            ReplyContent::Nothing => self.retry_until_ok(|| self.engine.remove_pending_reply(&owed)).await,
+            ReplyContent::NotYet => {
+                self.retry_until_ok(|| self.engine.postpone_pending_reply(&owed)).await;
             }
-            Saying::Text(text) => self.take_text(&owed, text).await,
+            ReplyContent::Text(text) => self.deliver_text(&owed, text).await,
         }
         owed.id
     }
 
-    async fn take_text(&self, owed: &OwedAnswer, text: String) {
+    async fn deliver_text(&self, owed: &PendingReply, text: String) {
         let failed = match self.send(&DirectMessage::answer(owed, text)).await {
-            Ok(()) => return self.insist(|| self.engine.answer_taken(owed)).await,
+            Ok(()) => return self.retry_until_ok(|| self.engine.remove_pending_reply(owed)).await,
             Err(failed) => failed,
         };
         let (to, why) = (&owed.to, failed.why);
         let again = match failed.later {
-            true => self.insist(|| self.engine.answer_not_taken(owed)).await,
+            true => self.retry_until_ok(|| self.engine.retry_pending_reply(owed)).await,
             false => {
-                self.insist(|| self.engine.answer_taken(owed)).await;
+                self.retry_until_ok(|| self.engine.remove_pending_reply(owed)).await;
                 None
             }
         };
@@ -102,8 +104,8 @@ impl Anp {
         }
     }
 
-    /// Does it until the store lets us.
-    async fn insist<T, F: Future<Output = Result<T, EngineError>>>(&self, work: impl Fn() -> F) -> T {
+    /// Repeats `work` until the store succeeds.
+    async fn retry_until_ok<T, F: Future<Output = Result<T, EngineError>>>(&self, work: impl Fn() -> F) -> T {
         loop {
             match work().await {
                 Ok(done) => return done,

@@ -1,5 +1,5 @@
-//! `direct.send`: a message to an agent, signed by whoever sends it. The turn it begins is on disk before it
-//! is accepted; the agent's answer goes to the sender's message service the same way.
+//! `direct.send`: a signed message to an agent. The turn is stored before the message is accepted; the reply is sent to
+//! the sender's message service in the same way.
 
 use std::sync::Arc;
 
@@ -10,25 +10,24 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::converse::Idempotency;
-use nuncio_engine::letters::{Correspondent, Incoming};
-use nuncio_engine::publish::Served;
+use nuncio_engine::direct_messages::{IncomingMessage, ReplyAddress};
+use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
 use super::Anp;
 use super::rpc::of_engine;
 use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
 
-/// Says, inside what is signed, that a message is an agent's answer: it is taken, and not answered again, or
-/// two agents would never stop.
+/// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
+/// never stop.
 pub(super) const IS_ANSWER: &str = "x_answers";
 
-/// How long an id may be.
+/// Maximum length of an id.
 const MAX_ID: usize = 256;
 
 impl Anp {
-    /// Takes a message.
     pub(super) async fn direct(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
-        // By the proof inside it, or not at all: a message may have come by others' hands.
+        // Only an origin proof counts, because the message may have been forwarded.
         let sender = match caller.map(|caller| (caller.principal.clone(), caller)) {
             Some((Principal::Did(did), caller)) if request.auth.is_some() => (did, caller),
             _ => return Err(RpcError::new(ErrorCode::Unauthorized).saying("direct.send needs an origin proof")),
@@ -58,35 +57,38 @@ impl Anp {
         });
         if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
             let answers = answers.as_str().unwrap_or_default();
-            let came = self.engine.answer_came(&served.agent.name, answers, &sender.0, text).await;
+            let came = self.engine.record_direct_reply(&served.agent.name, answers, &sender.0, text).await;
             let kept = came.map_err(|error| of_engine(&error))?;
             tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, kept, "an answer came");
             return Ok(accepted);
         }
-        let from = Correspondent { to: sender.0, answers: message_id };
+        let from = ReplyAddress { to: sender.0, answers: message_id };
         self.begin(&served, &sender.1, text, &operation_id, request, from).await?;
         Ok(accepted)
     }
 
-    /// Begins the turn, or finds the one that the same operation began. Its answer is owed from then on.
+    /// Starts the turn, or finds the one that the same operation started. From then on a reply is pending.
     async fn begin(
         &self,
-        served: &Arc<Served>,
+        served: &Arc<PublishedAgent>,
         caller: &Caller,
         text: String,
         operation: &str,
         request: &AnpRequest,
-        from: Correspondent,
+        from: ReplyAddress,
     ) -> Result<(), RpcError> {
-        // One conversation for each sender, found again by its own key.
+        // There is one conversation per sender and agent; its idempotency key finds it again.
         let name = format!("anp/{}", served.agent.name);
         let always = Idempotency { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
-        let session =
-            self.engine.begin_unattended(caller, served, Some(always)).await.map_err(|error| of_engine(&error))?;
+        let session = self
+            .engine
+            .open_unattended_session(caller, served, Some(always))
+            .await
+            .map_err(|error| of_engine(&error))?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
         let once = Idempotency { key: format!("operation/{operation}"), body: signed };
-        let letter = Incoming { session, text, once, from, protocol: Protocol::Anp };
-        let begun = self.engine.take_letter(caller, served, letter).await;
+        let letter = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
+        let begun = self.engine.receive_direct_message(caller, served, letter).await;
         begun.map_err(|error| match error.code {
             Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
             Code::TurnRunning => {
@@ -97,7 +99,7 @@ impl Anp {
     }
 }
 
-/// What is said: exactly one of three shapes, the one its type asks for (P3 §6).
+/// The text of a message: exactly one of the three body members, matching the content type (P3 §6).
 fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
     let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).saying(message);
     let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");

@@ -1,4 +1,4 @@
-//! The directory: who is here and who was registered here, for everyone to search; and registering.
+//! Routes of the directory: search and registration.
 
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -6,28 +6,28 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::principal::Principal;
 use nuncio_core::{Code, json};
 use nuncio_engine::EngineError;
-use nuncio_engine::directory::{EntryId, not_registered};
-use nuncio_http::{Asked, Caching, Document, next_link};
+use nuncio_engine::directory::{ListingId, not_registered};
+use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 use nuncio_identity::Did;
 use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
 use super::{Anp, json_response, refuse};
-use crate::client::Target;
-use crate::directory::{Accept, Keeper, PATH, Registered, Wanted, shown};
+use crate::client::AgentTarget;
+use crate::directory::{DirectoryIndex, PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
 use crate::wire::{CollectionPage, canonical};
 
-/// What another answer could depend on: nothing a reader says beside the address.
+/// Responses depend only on the URL, so only the encoding varies.
 const VARY: &str = "accept-encoding";
-/// How much a registration may say.
+/// Maximum size of a registration.
 const MAX_BYTES: usize = 16 * 1024;
 
 /// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
 pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response {
     let Some(keeper) = anp.keeper() else { return nothing() };
-    let asked = Asked::of(request.uri());
-    let wanted = match Wanted::read(asked.pairs()) {
+    let asked = QueryParameters::of(request.uri());
+    let wanted = match SearchQuery::read(asked.pairs()) {
         Ok(wanted) => wanted,
         Err(why) => return refuse(&EngineError::new(Code::BadRequest, why)),
     };
@@ -37,12 +37,12 @@ pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response
     let next = found.next_cursor.as_deref().map(|next| asked.at(&address, Some(next)));
     let link = next.as_deref().and_then(next_link);
     let page = CollectionPage::new(asked.at(&address, here), found.items, next);
-    let mut response = Document::json(canonical(&page), Caching::Public).answer(request.headers(), VARY);
+    let mut response = CacheableDocument::json(canonical(&page), CachePolicy::Public).answer(request.headers(), VARY);
     response.headers_mut().extend(link.map(|link| (header::LINK, link)));
     response
 }
 
-/// Which agent is to be listed: by the address of its description, or by its DID.
+/// The agent to register: by the URL of its description, or by its DID.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Registration {
@@ -51,7 +51,7 @@ struct Registration {
 }
 
 impl Registration {
-    fn target(body: &[u8]) -> Result<Target, EngineError> {
+    fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
         let value = json::read(body, MAX_BYTES).map_err(|why| {
@@ -66,11 +66,11 @@ impl Registration {
                 }
                 Ok(mut url) => {
                     url.set_fragment(None);
-                    Ok(Target::Description(url))
+                    Ok(AgentTarget::Description(url))
                 }
                 Err(why) => Err(wrong(format!("url is no address: {why}"))),
             },
-            (None, Some(did)) => Did::parse(&did).map(Target::Did).map_err(|why| wrong(format!("did: {why}"))),
+            (None, Some(did)) => Did::parse(&did).map(AgentTarget::Did).map_err(|why| wrong(format!("did: {why}"))),
             _ => Err(wrong(form.to_owned())),
         }
     }
@@ -79,25 +79,25 @@ impl Registration {
 /// `POST /registry/agents`
 pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Response {
     let Some(keeper) = anp.keeper().cloned() else { return nothing() };
-    let mut asked = match anp.ask(request).await {
+    let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
     let by = match (asked.caller.take(), asked.challenge.take()) {
         (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) if keeper.accepts() != Accept::Anyone => return challenge,
+        (None, Some(challenge)) if keeper.accepts() != RegistrationPolicy::Anyone => return challenge,
         (None, _) => Principal::Anonymous,
     };
     let done = match Registration::target(&asked.body) {
-        // Whoever hangs up changes nothing of what becomes of it.
+        // The task continues if the client disconnects.
         Ok(target) => finished(async move { keeper.register(&target, &by).await }).await,
         Err(error) => Err(error),
     };
     let mut response = match done {
-        Ok(Registered { entry, listed, is_new }) => {
+        Ok(RegisteredAgent { entry, listed, is_new }) => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             let mut body = shown(&entry, Some(&listed), anp.engine.now());
-            // Who registered it is between them and the operator.
+            // Only the operator sees who registered the entry.
             if let Some(body) = body.as_object_mut() {
                 body.remove("by");
             }
@@ -115,7 +115,7 @@ pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Respon
 /// `DELETE /registry/agents/{id}`
 pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> Response {
     let Some(keeper) = anp.keeper().cloned() else { return nothing() };
-    let mut asked = match anp.ask(request).await {
+    let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
@@ -124,7 +124,7 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
         (None, Some(challenge)) => return challenge,
         (None, None) => Principal::Anonymous,
     };
-    let removed = match EntryId::parse(&id) {
+    let removed = match ListingId::parse(&id) {
         Ok(id) => finished(async move { keeper.remove(&id, &by).await }).await,
         Err(_) => Err(not_registered(&id)),
     };
@@ -139,7 +139,7 @@ pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> R
     let Some(keeper) = anp.keeper() else { return nothing() };
     let did = anp.identities.service_did();
     let document = anp.document(&format!("directory {}", did.as_deref().unwrap_or_default()), || {
-        let takes = keeper.accepts() != Accept::Nobody;
+        let takes = keeper.accepts() != RegistrationPolicy::Nobody;
         Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
     });
     match document {
@@ -149,12 +149,12 @@ pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> R
 }
 
 impl Anp {
-    fn keeper(&self) -> Option<&Keeper> {
+    fn keeper(&self) -> Option<&DirectoryIndex> {
         self.keeper.as_ref()
     }
 }
 
-/// Does it to its end, also when whoever asked is gone.
+/// Runs the work to its end even if the client disconnects.
 async fn finished<T: Send + 'static>(
     work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
 ) -> Result<T, EngineError> {
@@ -168,13 +168,12 @@ fn nothing() -> Response {
     refuse(&EngineError::new(Code::NotFound, "there is no directory here"))
 }
 
-/// The answer to a registration that is refused.
 fn refused(error: &EngineError) -> Response {
     let status = match error.code {
         Code::RegistrationRefused => StatusCode::FORBIDDEN,
         Code::NotRegistered => StatusCode::NOT_FOUND,
         Code::DirectoryFull => StatusCode::TOO_MANY_REQUESTS,
-        // What was asked for is well said, and what it names is not as it must be.
+        // The request is well formed, but the agent it names does not qualify.
         Code::ValidationError | Code::PeerUntrusted | Code::OutboundRefused | Code::AuthRequired => {
             StatusCode::UNPROCESSABLE_ENTITY
         }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::EngineError;
-use nuncio_http::{Caching, Document};
+use nuncio_http::{CachePolicy, CacheableDocument};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,11 +23,11 @@ const VARY: &str = "accept-encoding";
 
 /// Cached documents of one edition of the agents.
 #[derive(Debug, Default)]
-pub(super) struct Documents(RwLock<(u64, HashMap<String, Document>)>);
+pub(super) struct Documents(RwLock<(u64, HashMap<String, CacheableDocument>)>);
 
 impl Anp {
     /// Returns a cached document, or builds it.
-    pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<Document> {
+    pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
         let edition = self.engine.agents_edition();
         {
             let kept = self.documents.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Anp {
                 return Some(document.clone());
             }
         }
-        let document = Document::json(canonical(&write()?), Caching::Public);
+        let document = CacheableDocument::json(canonical(&write()?), CachePolicy::Public);
         let mut kept = self.documents.0.write().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != edition {
             *kept = (edition, HashMap::new());
@@ -52,17 +52,17 @@ impl Anp {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     page: Option<usize>,
 }
 
 /// `GET /.well-known/agent-descriptions?page=`
 pub(super) async fn agents(
     State(anp): State<Anp>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<PageQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    let Ok(Query(Asked { page })) = asked else {
+    let Ok(Query(PageQuery { page })) = asked else {
         return refuse(&EngineError::new(Code::BadRequest, "page must be a number"));
     };
     let page = page.unwrap_or(1);
@@ -112,7 +112,7 @@ pub(super) async fn information(
     served(document, &headers, "there is nothing of that name to read here")
 }
 
-fn served(document: Option<Document>, headers: &HeaderMap, missing: &str) -> Response {
+fn served(document: Option<CacheableDocument>, headers: &HeaderMap, missing: &str) -> Response {
     match document {
         Some(document) => document.answer(headers, VARY),
         None => refuse(&EngineError::new(Code::NotFound, missing)),

@@ -1,4 +1,4 @@
-//! Protocols made up with a caller for whom nothing fits (ANP-06 §9).
+//! Protocol drafts for callers whom no interface fits (ANP-06 §9).
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use nuncio_core::negotiation::{MAX_AGE, SecurityProfile};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::converse::Idempotency;
-use nuncio_engine::drafting::{DraftedCall, Drafting, Word};
-use nuncio_engine::publish::Served;
+use nuncio_engine::drafting::{DraftAnswer, DraftRequest, DraftedCall};
+use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
 use super::Anp;
 use super::negotiate::VALID;
 use super::rpc::{TOOL_FAILED, of_engine};
-use crate::negotiate::draft::{self, Named, Places};
+use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
 use crate::project::{ToolSet, interface_id};
 use crate::wire::{Alternative, ErrorCode, NegotiateBody, Request as AnpRequest, RpcError, read_digest};
 
 impl Anp {
-    /// Has the agent draft a protocol.
+    /// Lets the agent draft a protocol.
     pub(super) async fn draft(
         &self,
         caller: Option<&Caller>,
-        served: &Arc<Served>,
+        served: &Arc<PublishedAgent>,
         request: &AnpRequest,
         body: &NegotiateBody,
         alternatives: Vec<Alternative>,
@@ -39,20 +39,20 @@ impl Anp {
         let once = Idempotency { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
         let drafted = self
             .engine
-            .draft_protocol(Drafting { caller, served, wanted, by: Protocol::Anp, once, present: &present })
+            .draft_protocol(DraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present })
             .await;
         let draft = drafted.map_err(|error| refused(&error))?;
         self.standing(served, &draft, negotiation_id(request, body), alternatives)
     }
 
-    /// The caller names a draft: they accept it, or do not.
+    /// Handles the caller's decision on a draft.
     pub(super) async fn answer_draft(
         &self,
         caller: Option<&Caller>,
-        served: &Arc<Served>,
+        served: &Arc<PublishedAgent>,
         request: &AnpRequest,
         body: &NegotiateBody,
-        named: &Named,
+        named: &CallerDecision,
     ) -> Result<Value, RpcError> {
         self.is_in_time(request)?;
         if !self.engine.can_draft(served) {
@@ -61,11 +61,11 @@ impl Anp {
         if request.meta.security_profile != SecurityProfile::TransportProtected {
             return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
         }
-        let word = if named.accepts { Word::Accept } else { Word::Reject };
+        let word = if named.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
         let answered = self.engine.answer_draft(known(caller)?, served, &named.id, &named.digest, word).await;
         let draft = match answered {
             Ok(draft) => draft,
-            // What became of it says more than that it is over.
+            // The final state of the draft says more than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
                 let draft = self.engine.draft(known(caller)?, served, &named.id).await.map_err(|it| refused(&it))?;
                 if draft.digest == named.digest {
@@ -80,13 +80,13 @@ impl Anp {
 
     fn standing(
         &self,
-        served: &Served,
+        served: &PublishedAgent,
         draft: &ProtocolDraft,
         negotiation_id: String,
         alternatives: Vec<Alternative>,
     ) -> Result<Value, RpcError> {
         let agent = &served.agent.name;
-        let places = Places {
+        let places = DraftLocations {
             interface: interface_id(agent, "conversation"),
             negotiated: self.host.anp_url(),
             used: self.host.interface_url(agent, ToolSet::Tools),
@@ -102,10 +102,10 @@ impl Anp {
         if late { Err(RpcError::new(ErrorCode::NegotiationExpired)) } else { Ok(()) }
     }
 
-    /// A call under a protocol, by the method for natural language.
+    /// A call under a drafted protocol, through the chat method.
     pub(super) async fn call_drafted(
         &self,
-        served: &Arc<Served>,
+        served: &Arc<PublishedAgent>,
         caller: &Caller,
         call: Value,
     ) -> Result<Value, RpcError> {
@@ -125,7 +125,7 @@ impl Anp {
     }
 }
 
-/// A call as it is sent: which protocol, which method, with what.
+/// Parses the `call` argument.
 fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
     let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(format!("Invalid params: {message}"));
     let Value::Object(mut call) = call else { return Err(wrong("`call` must be an object")) };
@@ -150,14 +150,14 @@ fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> String {
     body.negotiation_id.clone().unwrap_or_else(|| request.id.clone())
 }
 
-/// A protocol is between two who are known.
+/// Drafts need an authenticated caller.
 fn known(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
     caller.filter(|caller| caller.principal != Principal::Anonymous).ok_or_else(|| {
         RpcError::new(ErrorCode::AuthorizationRequired).saying("A protocol is drafted with who is known")
     })
 }
 
-/// Why there is no draft, in the words of the specification.
+/// Maps engine errors to the specification's codes.
 fn refused(error: &EngineError) -> RpcError {
     let code = match error.code {
         Code::DraftFailed => ErrorCode::NoMatchingInterface,

@@ -1,43 +1,42 @@
-//! Messages that our agents send: to whom, how they are written, and by which way they go.
+//! Messages that local agents send.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_engine::ports::peers::{Letter, OwedAnswer};
+use nuncio_engine::ports::peers::{PendingReply, SentDirectMessage};
 use serde_json::{Value, json};
 
 use super::Anp;
 use super::direct::IS_ANSWER;
 use crate::wire::{Request as AnpRequest, profile};
 
-/// A message of an agent of ours.
+/// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectMessage {
-    /// Who sends it.
+    /// The sender.
     pub agent: AgentName,
-    /// The DID it is for.
+    /// DID of the recipient.
     pub to: String,
-    /// Names it. Sent again, it is the same message.
+    /// Message id. Sending it again repeats the same message.
     pub id: String,
-    /// The message it answers, where it is an answer.
+    /// Id of the message it replies to.
     pub answers: Option<String>,
-    /// What it says.
     pub text: String,
 }
 
 impl DirectMessage {
-    /// An agent's answer. Its id follows from the message it answers.
+    /// An agent's reply. Its id is derived from the message it replies to.
     #[must_use]
-    pub(super) fn answer(owed: &OwedAnswer, text: String) -> Self {
-        let OwedAnswer { agent, to, answers, .. } = owed;
+    pub(super) fn answer(owed: &PendingReply, text: String) -> Self {
+        let PendingReply { agent, to, answers, .. } = owed;
         let id = Digest::of_json(&json!([agent, to, answers])).to_string();
         let (agent, to, answers) = (agent.clone(), to.clone(), Some(answers.clone()));
         Self { agent, to, id: format!("answer-{}", &id[..32]), answers, text }
     }
 
-    /// What is signed of the request that carries it: `meta` and `body`.
+    /// The signed parts of the request: `meta` and `body`.
     #[must_use]
     pub fn parts(&self, from: &str, now: Timestamp) -> (Value, Value) {
         let mut meta = json!({
@@ -59,51 +58,47 @@ impl DirectMessage {
     }
 }
 
-/// Why a message did not arrive.
+/// Why a message was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotSent {
-    /// In words.
+pub struct DeliveryFailure {
     pub why: String,
-    /// Whether it may arrive later.
+    /// Whether a later attempt may succeed.
     pub later: bool,
 }
 
-impl NotSent {
-    /// It may arrive later.
+impl DeliveryFailure {
+    /// A failure that a later attempt may overcome.
     #[must_use]
-    pub fn now(why: impl Into<String>) -> Self {
+    pub fn retryable(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: true }
     }
 
-    /// It never will.
+    /// A permanent failure.
     #[must_use]
-    pub fn ever(why: impl Into<String>) -> Self {
+    pub fn permanent(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: false }
     }
 }
 
 impl Anp {
-    /// Sends a message: to an agent served here by the same door, without the network in between; to others by
-    /// their message service.
-    pub(super) async fn send(&self, message: &DirectMessage) -> Result<(), NotSent> {
-        let request = self.identities.signed_message(message).map_err(NotSent::ever)?;
+    /// Sends a message: to a local agent directly, to others through their message service.
+    pub(super) async fn send(&self, message: &DirectMessage) -> Result<(), DeliveryFailure> {
+        let request = self.identities.signed_message(message).map_err(DeliveryFailure::permanent)?;
         if !self.identities.is_ours(&message.to) {
             return self.identities.post(message, &request).await;
         }
-        let request = AnpRequest::read(request.to_string().as_bytes()).map_err(|it| NotSent::ever(it.1.message))?;
+        let request =
+            AnpRequest::read(request.to_string().as_bytes()).map_err(|it| DeliveryFailure::permanent(it.1.message))?;
         let taken = Box::pin(self.dispatch(None, request)).await;
         taken.map(drop).map_err(|error| {
             let later = error.known().is_none_or(crate::wire::ErrorCode::is_retryable);
-            NotSent { why: error.message, later }
+            DeliveryFailure { why: error.message, later }
         })
     }
 
-    /// Sends what someone says for an agent, and remembers it, so that the answer finds it.
-    ///
-    /// # Errors
-    /// It cannot be sent, or the store cannot be used.
-    pub async fn say(&self, message: &DirectMessage) -> Result<Letter, EngineError> {
-        let letter = self.engine.send_letter(&message.agent, &message.id, &message.to).await?;
+    /// Sends a message on behalf of an agent and records it, so that the reply can be assigned to it.
+    pub async fn say(&self, message: &DirectMessage) -> Result<SentDirectMessage, EngineError> {
+        let letter = self.engine.record_direct_message(&message.agent, &message.id, &message.to).await?;
         self.send(message).await.map_err(|failed| {
             EngineError::new(Code::EndpointUnreachable, format!("the message could not be sent: {}", failed.why))
         })?;

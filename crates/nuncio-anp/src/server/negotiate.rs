@@ -1,4 +1,4 @@
-//! `anp.negotiate`: what is true of this moment for this caller goes to the judge.
+//! `anp.negotiate`: chooses an interface for one caller from what is available now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,30 +6,28 @@ use std::time::Duration;
 use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::publish::Served;
+use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
 use super::Anp;
 use crate::negotiate::{draft, read, request as judged, result};
-use crate::project::{ConversationState, Moment, ToolState};
+use crate::project::{ConversationState, OfferContext, ToolState};
 use crate::wire::{
     Alternative, ErrorCode, NegotiateBody, NegotiationResult, Request as AnpRequest, RpcError, TargetKind,
 };
 
-/// How long a choice holds.
+/// Validity of a negotiation result.
 pub(super) const VALID: Duration = Duration::from_secs(600);
 
-/// What came of asking the judge.
-enum Judgement {
-    /// This.
+enum NegotiationOutcome {
     Accepted(Box<NegotiationResult>),
-    /// Nothing structured fits, and why; a protocol may be drafted.
+    /// No structured interface matches; a protocol may be drafted.
     Draft(Vec<Alternative>),
 }
 
 impl Anp {
-    /// Chooses the interface for an intent. The choice opens no door: the call that follows is authorised
-    /// on its own.
+    /// Chooses an interface for an intent. The result grants no permission: the following call is authorised on its
+    /// own.
     pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         let body = read(&request.body)?;
         let served = self.addressee(request)?;
@@ -39,22 +37,21 @@ impl Anp {
             return self.answer_draft(caller, &served, request, &body, &named).await;
         }
         match self.judge(caller, &served, request, &body)? {
-            Judgement::Accepted(chosen) => Ok(json!(chosen)),
-            Judgement::Draft(alternatives) => self.draft(caller, &served, request, &body, alternatives).await,
+            NegotiationOutcome::Accepted(chosen) => Ok(json!(chosen)),
+            NegotiationOutcome::Draft(alternatives) => self.draft(caller, &served, request, &body, alternatives).await,
         }
     }
 
-    /// What the judge says at this moment.
     fn judge(
         &self,
         caller: Option<&Caller>,
-        served: &Served,
+        served: &PublishedAgent,
         request: &AnpRequest,
         body: &NegotiateBody,
-    ) -> Result<Judgement, RpcError> {
+    ) -> Result<NegotiationOutcome, RpcError> {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
-            let standing = self.engine.standing(caller, served, tool);
+            let standing = self.engine.tool_status(caller, served, tool);
             let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
             ToolState {
                 available: standing.available,
@@ -71,7 +68,7 @@ impl Anp {
             drafts: self.engine.can_draft(served),
             signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
-        let offers = InterfaceOffers::new(self.host.offers(agent, &Moment { tool: &tool, conversation }));
+        let offers = InterfaceOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }));
         let now = self.engine.now();
         let verdict = offers.choose(&judged(body, &request.meta), now).map_err(|refusal| RpcError::from(&refusal))?;
         let id = body.negotiation_id.clone().unwrap_or_else(|| request.id.clone());
@@ -79,14 +76,14 @@ impl Anp {
             InterfaceSelection::Accepted(accepted) => {
                 let chosen = result(&accepted, id, now.after(VALID));
                 tracing::info!(agent = %agent.name, negotiation = %chosen.negotiation_id, digest = chosen.negotiation_digest, "negotiated");
-                Ok(Judgement::Accepted(Box::new(chosen)))
+                Ok(NegotiationOutcome::Accepted(Box::new(chosen)))
             }
-            InterfaceSelection::Draft(draft) => Ok(Judgement::Draft(draft::alternatives(&draft))),
+            InterfaceSelection::Draft(draft) => Ok(NegotiationOutcome::Draft(draft::alternatives(&draft))),
         }
     }
 
-    /// Which agent a request is for: by its DID; the only one there is, where the service is asked.
-    pub(super) fn addressee(&self, request: &AnpRequest) -> Result<Arc<Served>, RpcError> {
+    /// The agent that a request addresses by its DID. If the service is addressed, it must have exactly one agent.
+    pub(super) fn addressee(&self, request: &AnpRequest) -> Result<Arc<PublishedAgent>, RpcError> {
         let target = request.meta.target.as_ref().ok_or_else(|| {
             RpcError::new(ErrorCode::InvalidTargetBinding).saying("meta.target must name the agent to negotiate with")
         })?;

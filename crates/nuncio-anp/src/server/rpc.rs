@@ -1,5 +1,5 @@
-//! An agent's own endpoint: its tools by name, over plain JSON-RPC 2.0. Numbers are ids too, and several
-//! requests may come at once; errors are answers.
+//! An agent's own endpoint: its tools as JSON-RPC 2.0 methods. Numeric ids and batches are accepted, unlike in the core
+//! binding.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
-use nuncio_engine::perform::Performance;
-use nuncio_engine::publish::Served;
+use nuncio_engine::publish::PublishedAgent;
+use nuncio_engine::sync_call::SyncCall;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
@@ -19,15 +19,15 @@ use super::{Anp, refuse};
 use crate::project::chat_method;
 use crate::wire::{ErrorCode, RpcError};
 
-/// How many requests may come at once.
+/// Maximum number of requests in a batch.
 const BATCH: usize = 32;
 
-/// The code of a tool that ran and failed, from the range JSON-RPC leaves to servers.
+/// Error code of a tool that ran and failed, from the range JSON-RPC reserves for servers.
 pub(super) const TOOL_FAILED: i64 = -32000;
 
 /// `POST /agents/{name}/rpc`
 pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> Response {
-    let mut asked = match anp.ask(request).await {
+    let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
@@ -58,15 +58,15 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
     asked.answer(answer.as_ref())
 }
 
-/// One request; none where it wants no answer.
-async fn one(anp: &Anp, served: &Arc<Served>, caller: &Caller, request: Value) -> Option<Value> {
+/// Handles one request; `None` for a notification.
+async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: Value) -> Option<Value> {
     let id = request.get("id").cloned();
     let outcome = match read(request) {
         Ok((method, Some(arguments))) => run(anp, served, caller, &method, arguments).await,
         Ok((_, None)) => {
             Err(RpcError::new(ErrorCode::InvalidParams).saying("Invalid params: send them by name, as an object"))
         }
-        // What is no request has no id, and is told so all the same.
+        // An invalid request gets an error even without an id.
         Err(fault) => {
             let id = id.filter(|id| id.is_string() || id.is_number());
             return Some(error(&id.unwrap_or_default(), &fault));
@@ -79,7 +79,7 @@ async fn one(anp: &Anp, served: &Arc<Served>, caller: &Caller, request: Value) -
     })
 }
 
-/// The method and its arguments; none where they are not given by name.
+/// Returns the method and its arguments; `None` if they are not given by name.
 fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError> {
     let invalid =
         |message: &str| RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {message}"));
@@ -103,7 +103,7 @@ fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError
 
 async fn run(
     anp: &Anp,
-    served: &Arc<Served>,
+    served: &Arc<PublishedAgent>,
     caller: &Caller,
     method: &str,
     arguments: Map<String, Value>,
@@ -115,7 +115,7 @@ async fn run(
     let tool = ToolName::parse(method).map_err(|_| unknown())?;
     let ended = anp
         .engine
-        .perform(Performance {
+        .call_and_wait(SyncCall {
             caller: caller.clone(),
             protocol: Protocol::Anp,
             served: Arc::clone(served),
@@ -126,7 +126,7 @@ async fn run(
         .await
         .map_err(|error| of_engine(&error))?;
     let output = ended.result.map_err(|failure| of_failure(&failure))?;
-    // What is published of a tool without an output schema is that it answers a text.
+    // A tool without an output schema is published as returning a string.
     let declared = served.agent.tool(method).is_some_and(|tool| tool.output.is_some());
     Ok(match output.message_content() {
         _ if declared => output.value(),
@@ -135,7 +135,7 @@ async fn run(
     })
 }
 
-/// Why a tool gave no answer.
+/// Maps the failure of a tool.
 fn of_failure(failure: &ExecutionFailure) -> RpcError {
     let message = failure.message.strip_prefix("Tool execution failed: ").unwrap_or(&failure.message).to_owned();
     let code = match failure.code {
@@ -153,7 +153,7 @@ fn of_failure(failure: &ExecutionFailure) -> RpcError {
     RpcError::new(code).saying(message).with_details(json!({"reason": failure.code}))
 }
 
-/// Why the engine did not even try.
+/// Maps an engine error that occurred before the tool ran.
 pub(super) fn of_engine(error: &EngineError) -> RpcError {
     let code = match error.code {
         Code::ShuttingDown

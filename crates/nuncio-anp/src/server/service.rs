@@ -15,7 +15,7 @@ use crate::wire::{
 
 /// `POST /anp`
 pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response {
-    let mut asked = match anp.ask(request).await {
+    let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };

@@ -5,108 +5,113 @@ use std::collections::HashSet;
 use jsonschema::draft202012;
 use serde_json::Value;
 
-use super::desk::{Desk, Node, is_web_address};
+use super::validator::{DocumentValidator, JsonNode, is_web_address};
 
 const PARAM_STRUCTURES: [&str; 3] = ["by-name", "by-position", "either"];
 
-pub(super) fn check(desk: &mut Desk, node: &Node<'_>) {
-    if !desk.object(node) {
+pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+    if !validator.object(node) {
         return;
     }
     if let (Some(version), Some(found)) =
-        (desk.need_text(node, "openrpc", "its version, \"1.3.2\""), node.get("openrpc"))
+        (validator.need_text(node, "openrpc", "its version, \"1.3.2\""), node.get("openrpc"))
         && !version.starts_with("1.")
     {
-        desk.error(&found, "must be a version 1 of OpenRPC", "1.3.2");
+        validator.error(&found, "must be a version 1 of OpenRPC", "1.3.2");
     }
     match node.get("info") {
-        None => desk.missing(node, "info", "a title and a version"),
-        Some(info) if desk.object(&info) => {
-            desk.need_text(&info, "title", "what it is called");
-            desk.need_text(&info, "version", "its own version");
+        None => validator.missing(node, "info", "a title and a version"),
+        Some(info) if validator.object(&info) => {
+            validator.need_text(&info, "title", "what it is called");
+            validator.need_text(&info, "version", "its own version");
             for name in ["description", "x-anp-protocol-type", "x-anp-protocol-version"] {
-                desk.may_text(&info, name);
+                validator.may_text(&info, name);
             }
         }
         Some(_) => {}
     }
-    desk.may_say(node, "security");
-    check_servers(desk, node);
+    validator.may_say(node, "security");
+    check_servers(validator, node);
     if let Some(components) = node.get("components") {
-        desk.object(&components);
-        for (_, schema) in components.get("schemas").iter().flat_map(Node::members) {
-            check_schema(desk, node, &schema);
+        validator.object(&components);
+        for (_, schema) in components.get("schemas").iter().flat_map(JsonNode::members) {
+            check_schema(validator, node, &schema);
         }
     }
     let Some(methods) = node.get("methods") else {
-        desk.missing(node, "methods", "a list of what can be called");
+        validator.missing(node, "methods", "a list of what can be called");
         return;
     };
-    if !desk.list(&methods) {
+    if !validator.list(&methods) {
         return;
     }
     let mut names = HashSet::new();
     for item in methods.items() {
-        if desk.is_full() {
+        if validator.is_full() {
             return;
         }
-        if !desk.object(&item) || is_reference(desk, node, &item) {
+        if !validator.object(&item) || is_reference(validator, node, &item) {
             continue;
         }
-        if let (Some(name), Some(found)) = (desk.need_text(&item, "name", "what it is called"), item.get("name"))
+        if let (Some(name), Some(found)) = (validator.need_text(&item, "name", "what it is called"), item.get("name"))
             && !names.insert(name)
         {
-            desk.error(&found, "must be unique: an earlier method has this name", "a name of its own");
+            validator.error(&found, "must be unique: an earlier method has this name", "a name of its own");
         }
-        check_method(desk, node, &item);
+        check_method(validator, node, &item);
     }
 }
 
-fn check_servers(desk: &mut Desk, node: &Node<'_>) {
+fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     let Some(servers) = node.get("servers") else {
-        desk.better(node, "servers", "nobody knows where calls go");
+        validator.better(node, "servers", "nobody knows where calls go");
         return;
     };
-    if !desk.list(&servers) {
+    if !validator.list(&servers) {
         return;
     }
     if servers.items().next().is_none() {
-        desk.warning(&servers, "is empty, so nobody knows where calls go", "an address");
+        validator.warning(&servers, "is empty, so nobody knows where calls go", "an address");
     }
     for server in servers.items() {
-        desk.may_text(&server, "name");
-        desk.may_text(&server, "description");
-        if let Some(url) = desk.object(&server).then(|| desk.need_text(&server, "url", "where calls go")).flatten()
+        validator.may_text(&server, "name");
+        validator.may_text(&server, "description");
+        if let Some(url) =
+            validator.object(&server).then(|| validator.need_text(&server, "url", "where calls go")).flatten()
             && !is_web_address(url)
             && let Some(found) = server.get("url")
         {
-            desk.warning(&found, "is no absolute http or https URL", "http or https URL");
+            validator.warning(&found, "is no absolute http or https URL", "http or https URL");
         }
     }
 }
 
-fn check_method(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
-    desk.may_text(node, "summary");
-    if desk.may_text(node, "description").is_none() && node.get("description").is_none() {
-        desk.better(node, "description", "clients in use refuse methods that do not say what they do");
+fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+    validator.may_text(node, "summary");
+    if validator.may_text(node, "description").is_none() && node.get("description").is_none() {
+        validator.better(node, "description", "clients in use refuse methods that do not say what they do");
     }
     if let Some(found) = node.get("paramStructure")
         && !found.text().is_some_and(|word| PARAM_STRUCTURES.contains(&word))
     {
-        desk.error(&found, format!("must be one of {}", PARAM_STRUCTURES.join(", ")), PARAM_STRUCTURES.to_vec());
+        validator.error(&found, format!("must be one of {}", PARAM_STRUCTURES.join(", ")), PARAM_STRUCTURES.to_vec());
     }
     match node.get("params") {
-        None => desk.missing(node, "params", "a list of what it takes"),
-        Some(params) if desk.list(&params) => {
+        None => validator.missing(node, "params", "a list of what it takes"),
+        Some(params) if validator.list(&params) => {
             let mut names = HashSet::new();
             for param in params.items() {
-                if desk.object(&param) && !is_reference(desk, document, &param) {
-                    check_descriptor(desk, document, &param);
+                if validator.object(&param) && !is_reference(validator, document, &param) {
+                    check_descriptor(validator, document, &param);
                     let name = param.text_of("name");
                     if let (Some(name), Some(found)) = (name, param.get("name"))
                         && !names.insert(name)
                     {
-                        desk.error(&found, "must be unique: an earlier parameter has this name", "a name of its own");
+                        validator.error(
+                            &found,
+                            "must be unique: an earlier parameter has this name",
+                            "a name of its own",
+                        );
                     }
                 }
             }
@@ -114,74 +119,74 @@ fn check_method(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
         Some(_) => {}
     }
     match node.get("result") {
-        None => desk.better(node, "result", "clients in use refuse methods without one"),
-        Some(result) if desk.object(&result) && !is_reference(desk, document, &result) => {
-            check_descriptor(desk, document, &result);
+        None => validator.better(node, "result", "clients in use refuse methods without one"),
+        Some(result) if validator.object(&result) && !is_reference(validator, document, &result) => {
+            check_descriptor(validator, document, &result);
         }
         Some(_) => {}
     }
 }
 
-fn check_descriptor(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
-    desk.need_text(node, "name", "what it is called");
-    desk.may_text(node, "description");
-    desk.may_flag(node, "required");
+fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+    validator.need_text(node, "name", "what it is called");
+    validator.may_text(node, "description");
+    validator.may_flag(node, "required");
     match node.get("schema") {
-        Some(schema) => check_schema(desk, document, &schema),
-        None => desk.missing(node, "schema", "a JSON Schema"),
+        Some(schema) => check_schema(validator, document, &schema),
+        None => validator.missing(node, "schema", "a JSON Schema"),
     }
 }
 
 /// Returns whether this is a `$ref` object, and checks that it can be resolved. Existing clients follow references only
 /// in schemas.
-fn is_reference(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) -> bool {
+fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
-    desk.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");
-    if let Some(text) = desk.filled(&reference) {
-        check_reference(desk, document, &reference, text);
+    validator.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");
+    if let Some(text) = validator.filled(&reference) {
+        check_reference(validator, document, &reference, text);
     }
     if let Some((name, more)) = node.members().find(|(name, _)| *name != "$ref") {
-        desk.error(&more, format!("must not stand beside $ref, as {name} does"), "a reference alone");
+        validator.error(&more, format!("must not stand beside $ref, as {name} does"), "a reference alone");
     }
     true
 }
 
 /// Checks a JSON Schema and its references to the document's components.
-fn check_schema(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
-    if desk.is_full() {
+fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+    if validator.is_full() {
         return;
     }
     match node.value {
-        Value::Bool(_) => desk.warning(node, "is no object; clients in use read only objects", "an object"),
+        Value::Bool(_) => validator.warning(node, "is no object; clients in use read only objects", "an object"),
         Value::Object(_) => {
             if let Err(error) = draft202012::meta::validate(node.value) {
                 let inside = error.instance_path().as_str();
                 let value = node.value.pointer(inside).unwrap_or(node.value);
-                let place = Node { value, path: format!("{}{inside}", node.path) };
-                desk.error(&place, format!("is no JSON Schema: {error}"), "a JSON Schema");
+                let place = JsonNode { value, path: format!("{}{inside}", node.path) };
+                validator.error(&place, format!("is no JSON Schema: {error}"), "a JSON Schema");
             }
-            references(desk, document, node);
+            references(validator, document, node);
         }
-        _ => desk.error(node, "must be a JSON Schema", "an object"),
+        _ => validator.error(node, "must be a JSON Schema", "an object"),
     }
 }
 
-fn references(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
+fn references(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
     for (name, member) in node.members() {
         match (name, member.text()) {
-            ("$ref", Some(reference)) => check_reference(desk, document, &member, reference),
+            ("$ref", Some(reference)) => check_reference(validator, document, &member, reference),
             ("const" | "enum" | "default" | "examples", _) => {}
-            _ => references(desk, document, &member),
+            _ => references(validator, document, &member),
         }
     }
-    node.items().for_each(|item| references(desk, document, &item));
+    node.items().for_each(|item| references(validator, document, &item));
 }
 
-fn check_reference(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>, reference: &str) {
+fn check_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>, reference: &str) {
     if !reference.starts_with("#/components/") {
         let message = "does not lead to #/components/…; clients in use follow nothing else";
-        desk.warning(node, message, "#/components/schemas/…");
+        validator.warning(node, message, "#/components/schemas/…");
     } else if document.value.pointer(&reference[1..]).is_none() {
-        desk.error(node, "leads nowhere", "something in the document's components");
+        validator.error(node, "leads nowhere", "something in the document's components");
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::desk::{Desk, Node};
-use crate::wire::Place;
+use super::validator::{DocumentValidator, JsonNode};
+use crate::wire::SecurityLocation;
 
 /// Member names that indicate a secret, without case and punctuation.
 const SECRETS: [&str; 10] = [
@@ -19,69 +19,71 @@ const SECRETS: [&str; 10] = [
     "credential",
 ];
 
-pub(super) fn definitions(desk: &mut Desk, node: &Node<'_>) {
-    if !desk.object(node) {
+pub(super) fn definitions(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+    if !validator.object(node) {
         return;
     }
     for (_, definition) in node.members() {
-        if desk.object(&definition) {
-            check(desk, &definition);
+        if validator.object(&definition) {
+            check(validator, &definition);
         }
     }
 }
 
-fn check(desk: &mut Desk, node: &Node<'_>) {
-    let scheme = desk.need_text(node, "scheme", "which mechanism it is");
-    desk.may_text(node, "type");
-    desk.may_text(node, "description");
-    let words = Place::ALL.map(Place::as_str);
+fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+    let scheme = validator.need_text(node, "scheme", "which mechanism it is");
+    validator.may_text(node, "type");
+    validator.may_text(node, "description");
+    let words = SecurityLocation::ALL.map(SecurityLocation::as_str);
     let place = match node.get("in") {
         Some(place) if place.text().is_some_and(|text| words.contains(&text)) => place.text(),
         Some(place) => {
-            desk.error(&place, format!("must be one of {}", words.join(", ")), words.to_vec());
+            validator.error(&place, format!("must be one of {}", words.join(", ")), words.to_vec());
             None
         }
         None if scheme == Some("nosec") => {
-            desk.better(node, "in", "the table of definitions asks for it, even here: \"auto\"");
+            validator.better(node, "in", "the table of definitions asks for it, even here: \"auto\"");
             None
         }
         None => {
-            desk.missing(node, "in", &format!("one of {}", words.join(", ")));
+            validator.missing(node, "in", &format!("one of {}", words.join(", ")));
             None
         }
     };
     match (place, node.get("name")) {
-        (Some("auto"), Some(name)) => desk.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null),
+        (Some("auto"), Some(name)) => {
+            validator.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null)
+        }
         (Some("auto") | None, None) => {}
-        (Some(_), None) => desk.missing(node, "name", "what the parameter is called"),
+        (Some(_), None) => validator.missing(node, "name", "what the parameter is called"),
         (_, Some(name)) => {
-            desk.filled(&name);
+            validator.filled(&name);
         }
     }
     for (name, member) in node.members() {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         if SECRETS.contains(&plain.as_str()) {
             // The value is not repeated in the error, because it may be a real secret.
-            let hidden = Node { value: &Value::Null, path: member.path };
-            desk.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
+            let hidden = JsonNode { value: &Value::Null, path: member.path };
+            validator.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
         }
     }
 }
 
 /// Checks a `security` member: names of definitions, or inline definitions.
-pub(super) fn reference(desk: &mut Desk, node: &Node<'_>, known: Option<&Map<String, Value>>) {
-    let mut named = |node: &Node<'_>| {
-        if let Some(name) = desk.filled(node)
+pub(super) fn reference(validator: &mut DocumentValidator, node: &JsonNode<'_>, known: Option<&Map<String, Value>>) {
+    let mut named = |node: &JsonNode<'_>| {
+        if let Some(name) = validator.filled(node)
             && known.is_some_and(|known| !known.contains_key(name))
         {
-            desk.error(node, "must be the name of one of securityDefinitions", known_names(known));
+            validator.error(node, "must be the name of one of securityDefinitions", known_names(known));
         }
     };
     match node.value {
         Value::String(_) => named(node),
         Value::Array(_) => node.items().for_each(|item| named(&item)),
-        Value::Object(_) => definitions(desk, node),
-        _ => desk.error(node, "must be the name of a definition, a list of such names, or definitions", "a name"),
+        Value::Object(_) => definitions(validator, node),
+        _ => validator.error(node, "must be the name of a definition, a list of such names, or definitions", "a name"),
     }
 }
 

@@ -17,7 +17,7 @@ open! {
         /// Scheme name, such as `didwba`; `nosec` for none.
         scheme: String,
         /// Location of the credential.
-        r#in: Place,
+        r#in: SecurityLocation,
         /// Name of the parameter at that location; absent with `auto`.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
@@ -32,7 +32,7 @@ impl SecurityDefinition {
             r#type: None,
             description: None,
             scheme: "didwba".to_owned(),
-            r#in: Place::Header,
+            r#in: SecurityLocation::Header,
             name: Some("Authorization".to_owned()),
             extra: Map::new(),
         }
@@ -41,14 +41,14 @@ impl SecurityDefinition {
     /// No authentication.
     #[must_use]
     pub fn nosec() -> Self {
-        Self { scheme: "nosec".to_owned(), r#in: Place::Auto, name: None, ..Self::didwba() }
+        Self { scheme: "nosec".to_owned(), r#in: SecurityLocation::Auto, name: None, ..Self::didwba() }
     }
 }
 
 /// Location of a credential in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum SecurityLocation {
     Header,
     Query,
     Body,
@@ -59,7 +59,7 @@ pub enum Place {
     Auto,
 }
 
-impl Place {
+impl SecurityLocation {
     /// In the order of the specification.
     pub const ALL: [Self; 6] = [Self::Header, Self::Query, Self::Body, Self::Cookie, Self::Uri, Self::Auto];
 

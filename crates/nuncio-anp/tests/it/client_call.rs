@@ -1,12 +1,14 @@
 //! Calls by our client: signed if it has a DID, with a token if the server granted one.
 
-use nuncio_anp::client::{Described, Operation, Reason, Target};
+use nuncio_anp::client::{AgentTarget, Operation, Reason, VerifiedDescription};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{BoundDocument, DidDocument, K1Proof, NewDocument, Policy, SignedRequest, verify_request};
+use nuncio_identity::{
+    BoundDocument, DidDocument, K1ProofRule, NewDocument, SignaturePolicy, SignedRequest, verify_request,
+};
 use serde_json::{Value, json};
 
-use crate::client_world::{
-    AD, HOTEL, NOW, Received, Reply, Server, World, arguments, caller_did, caller_key, grand_hotel, rpc,
+use crate::client_fixtures::{
+    AD, HOTEL, NOW, ReceivedRequest, Reply, Server, TestClient, arguments, caller_did, caller_key, grand_hotel, rpc,
 };
 
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
@@ -19,21 +21,21 @@ fn stay() -> serde_json::Map<String, Value> {
 fn caller_document() -> BoundDocument {
     let did = caller_did();
     let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
-    document.bind(&did, NOW, K1Proof::Optional).unwrap()
+    document.bind(&did, NOW, K1ProofRule::Optional).unwrap()
 }
 
 /// Verifies the signature of a request as a server would; returns the DID and the nonce.
-fn signer(request: &Received, now: Timestamp) -> Option<(String, Option<String>)> {
+fn signer(request: &ReceivedRequest, now: Timestamp) -> Option<(String, Option<String>)> {
     request.header("signature")?;
     let target = format!("{HOTEL}{}", request.line().split(' ').nth(1).unwrap());
     let headers = request.headers();
     let asked = SignedRequest { method: "POST", target_uri: &target, headers: &headers, body: request.body.as_bytes() };
-    let verified = verify_request(&asked, &caller_document(), now, &Policy::default()).unwrap();
+    let verified = verify_request(&asked, &caller_document(), now, &SignaturePolicy::default()).unwrap();
     Some((verified.did.to_string(), verified.nonce))
 }
 
-async fn search(world: &World) -> (Described, Operation) {
-    let agent = world.client.describe(&Target::parse(AD).unwrap()).await.unwrap();
+async fn search(world: &TestClient) -> (VerifiedDescription, Operation) {
+    let agent = world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap();
     let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
     (agent, operation)
 }
@@ -60,7 +62,7 @@ async fn signed_call_reuses_the_granted_token() {
         Some(answer.with("authentication-info", "access_token=\"t-1\", token_type=\"Bearer\", expires_in=3600"))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let (agent, operation) = search(&world).await;
     for _ in 0..3 {
         assert_eq!(world.client.call(&agent, &operation, &stay(), None).await.unwrap(), json!("done"));
@@ -87,7 +89,7 @@ async fn challenge_is_answered_once_with_its_nonce_and_components() {
             .then(|| challenge("error=\"invalid_nonce\", nonce=\"server-nonce\""))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let (agent, operation) = search(&world).await;
     let answer = world.client.call(&agent, &operation, &stay(), None).await.unwrap();
     assert_eq!(answer["called"], "search_rooms");
@@ -98,7 +100,7 @@ async fn challenge_is_answered_once_with_its_nonce_and_components() {
 
     for (value, tries) in [("error=\"invalid_signature\"", 2), ("error=\"forbidden_did\"", 1)] {
         let refusing = grand_hotel(move |request, _| (request.line() == RPC).then(|| challenge(value))).await;
-        let world = World::new(&[("grand-hotel.example", &refusing)]).signed();
+        let world = TestClient::new(&[("grand-hotel.example", &refusing)]).signed();
         let (agent, operation) = search(&world).await;
         let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();
         assert_eq!((error.reason, refusing.hits(RPC)), (Reason::IdentityNeeded, tries), "{value}");
@@ -108,7 +110,7 @@ async fn challenge_is_answered_once_with_its_nonce_and_components() {
 #[tokio::test]
 async fn call_without_did_reports_that_authentication_is_required() {
     let hotel = grand_hotel(|request, _| (request.line() == RPC).then(|| challenge("error=\"invalid_request\""))).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;
     let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();
     assert_eq!((error.reason, error.status, hotel.hits(RPC)), (Reason::IdentityNeeded, Some(401), 1));
@@ -121,7 +123,7 @@ async fn protected_document_is_fetched_again_with_a_signature() {
         (request.line() == line && request.header("signature").is_none()).then(|| Reply::status(401))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     search(&world).await;
     assert_eq!(hotel.hits(line), 2, "without, and then with a signature");
 }
@@ -132,7 +134,7 @@ async fn bearer_token_is_sent_only_to_the_named_host() {
     let hotel = grand_hotel(|request, _| {
         let document = "GET /agents/hotel-assistant/ad.json";
         (request.line() == document).then(|| {
-            Reply::json(&crate::client_world::description(|it| {
+            Reply::json(&crate::client_fixtures::description(|it| {
                 for interface in it["interfaces"].as_array_mut().unwrap() {
                     if interface["content"].is_object() {
                         interface["content"]["servers"][0]["url"] = json!("https://elsewhere.example/rpc");
@@ -143,9 +145,9 @@ async fn bearer_token_is_sent_only_to_the_named_host() {
     })
     .await;
     let names = [("grand-hotel.example", &hotel), ("elsewhere.example", &elsewhere)];
-    let mut world = World::new(&names);
+    let mut world = TestClient::new(&names);
     world.client = world.client.with_bearer(Some("mine".to_owned()));
-    let agent = world.client.describe(&Target::parse(AD).unwrap()).await.unwrap();
+    let agent = world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap();
     let (methods, notes) = world.client.operations(&agent).await.unwrap();
     assert!(notes.iter().any(|note| note.contains("called on another host: elsewhere.example")), "{notes:?}");
     for server in ["grand-hotel.example", "elsewhere.example"] {
@@ -159,7 +161,7 @@ async fn bearer_token_is_sent_only_to_the_named_host() {
 #[tokio::test]
 async fn invalid_arguments_are_refused_before_sending() {
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;
     for wrong in [json!({}), json!({"check_in": 1, "check_out": "2027-01-02"}), json!({"nights": 3})] {
         let error = world.client.call(&agent, &operation, &arguments(wrong), None).await.unwrap_err();
@@ -183,7 +185,7 @@ async fn malformed_or_mismatched_responses_are_refused() {
     ] {
         let shown = answer.to_string();
         let hotel = grand_hotel(move |request, _| (request.line() == RPC).then(|| Reply::json(&answer))).await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let (agent, operation) = search(&world).await;
         let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();
         assert_eq!(error.reason, reason, "{shown}");

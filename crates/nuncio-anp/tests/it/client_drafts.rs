@@ -1,30 +1,41 @@
 //! Errors of a negotiation, invalidation of agreements, and protocol drafts.
 
-use nuncio_anp::client::{Described, DraftWord, Invocation, Reason, Target, Way, Wish};
+use nuncio_anp::client::{
+    AgentTarget, DraftDecision, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
+};
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::negotiation::SecurityProfile;
 use serde_json::{Value, json};
 
-use crate::client_world::{AD, Received, Reply, Server, World, arguments, grand_hotel, hotel_did, rpc};
+use crate::client_fixtures::{AD, ReceivedRequest, Reply, Server, TestClient, arguments, grand_hotel, hotel_did, rpc};
 
 const NEGOTIATE: &str = "anp.negotiate";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
-fn is(request: &Received, method: &str) -> bool {
+fn is(request: &ReceivedRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
-async fn hotel_of(world: &World) -> Described {
-    world.client.describe(&Target::parse(AD).unwrap()).await.unwrap()
+async fn hotel_of(world: &TestClient) -> VerifiedDescription {
+    world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
-fn wish() -> Wish {
-    Wish { intent: Some("search for free rooms".to_owned()), calls_only: true, ..Wish::default() }
+fn wish() -> NegotiationRequest {
+    NegotiationRequest {
+        intent: Some("search for free rooms".to_owned()),
+        calls_only: true,
+        ..NegotiationRequest::default()
+    }
 }
 
 fn invocation() -> Invocation {
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
-    Invocation { target: Target::parse(AD).unwrap(), way: Way::Wish(wish()), arguments: stay, timeout: None }
+    Invocation {
+        target: AgentTarget::parse(AD).unwrap(),
+        way: MethodChoice::Negotiate(wish()),
+        arguments: stay,
+        timeout: None,
+    }
 }
 
 #[tokio::test]
@@ -43,7 +54,7 @@ async fn each_negotiation_error_is_reported_and_nothing_is_called() {
     for (code, number, word) in nine {
         let hotel =
             grand_hotel(move |request, _| is(request, NEGOTIATE).then(|| rpc(request, Err(RpcError::new(code))))).await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let error = world.client.negotiate(&hotel_of(&world).await, &wish()).await.unwrap_err();
         let said = error.said.as_ref().unwrap();
         assert_eq!((said.code, said.anp_code()), (number, Some(word)));
@@ -55,28 +66,30 @@ async fn each_negotiation_error_is_reported_and_nothing_is_called() {
 }
 
 /// A change of the request or of the client.
-type Change = fn(World, Wish) -> (World, Wish);
+type Change = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
 
 #[tokio::test]
 async fn changed_request_or_caller_requires_a_new_agreement() {
     let changes: [(&str, Change); 9] = [
         ("another protection", |world, wish| {
-            (world, Wish { security: Some(SecurityProfile::TransportProtected), ..wish })
+            (world, NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..wish })
         }),
-        ("a person is to be asked", |world, wish| (world, Wish { human_authorization: Some(false), ..wish })),
-        ("less time", |world, wish| (world, Wish { max_latency_ms: Some(60_000), ..wish })),
-        ("talking will do", |world, wish| (world, Wish { calls_only: false, ..wish })),
+        ("a person is to be asked", |world, wish| {
+            (world, NegotiationRequest { human_authorization: Some(false), ..wish })
+        }),
+        ("less time", |world, wish| (world, NegotiationRequest { max_latency_ms: Some(60_000), ..wish })),
+        ("talking will do", |world, wish| (world, NegotiationRequest { calls_only: false, ..wish })),
         ("another capability", |world, wish| {
-            (world, Wish { required: vec!["cap.hotel-assistant.search_rooms".to_owned()], ..wish })
+            (world, NegotiationRequest { required: vec!["cap.hotel-assistant.search_rooms".to_owned()], ..wish })
         }),
-        ("other words", |world, wish| (world, Wish { intent: Some("search rooms".to_owned()), ..wish })),
-        ("other tags", |world, wish| (world, Wish { tags: vec!["rooms".to_owned()], ..wish })),
+        ("other words", |world, wish| (world, NegotiationRequest { intent: Some("search rooms".to_owned()), ..wish })),
+        ("other tags", |world, wish| (world, NegotiationRequest { tags: vec!["rooms".to_owned()], ..wish })),
         ("a token", |world, wish| (with_bearer(world, "one"), wish)),
         ("a name", |world, wish| (world.signed(), wish)),
     ];
     for (what, change) in changes {
         let hotel = grand_hotel(|_, _| None).await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
         assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
         assert!(world.client.agree(&agent, &wish()).await.unwrap().reused, "{what}: as long as nothing changes");
@@ -84,7 +97,7 @@ async fn changed_request_or_caller_requires_a_new_agreement() {
         assert!(!world.client.agree(&agent, &other).await.unwrap().reused, "{what}");
     }
     let hotel = grand_hotel(|_, _| None).await;
-    let world = with_bearer(World::new(&[("grand-hotel.example", &hotel)]), "one");
+    let world = with_bearer(TestClient::new(&[("grand-hotel.example", &hotel)]), "one");
     let agent = hotel_of(&world).await;
     assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
     assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
@@ -92,7 +105,7 @@ async fn changed_request_or_caller_requires_a_new_agreement() {
     assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused, "another token may allow something else");
 }
 
-fn with_bearer(mut world: World, token: &str) -> World {
+fn with_bearer(mut world: TestClient, token: &str) -> TestClient {
     world.client = world.client.clone().with_bearer(Some(token.to_owned()));
     world
 }
@@ -104,7 +117,7 @@ async fn forbidden_call_discards_the_agreement() {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
         })
         .await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         world.client.invoke(&invocation()).await.unwrap();
         world.client.invoke(&invocation()).await.unwrap_err();
         assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (1, 2), "{code:?}: it is not tried again");
@@ -134,8 +147,8 @@ fn artifact() -> ProtocolArtifact {
     artifact.sealed()
 }
 
-fn drafting() -> Wish {
-    Wish { intent: Some("hold a table".to_owned()), draft: true, ..Wish::default() }
+fn drafting() -> NegotiationRequest {
+    NegotiationRequest { intent: Some("hold a table".to_owned()), draft: true, ..NegotiationRequest::default() }
 }
 
 /// A server that drafts; the artifact is changed, and its digest recomputed if `sealed`.
@@ -153,7 +166,7 @@ async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync 
     .await
 }
 
-fn answer(request: &Received, status: &str, artifact: &Value) -> Reply {
+fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> Reply {
     let id = request.json()["params"]["body"]["negotiation_id"].clone();
     let mut result = json!({
         "negotiationId": id, "status": status,
@@ -173,7 +186,7 @@ fn answer(request: &Received, status: &str, artifact: &Value) -> Reply {
 #[tokio::test]
 async fn draft_request_follows_the_specification_and_is_not_cached() {
     let hotel = drafting_hotel(true, |_| {}).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;
     for _ in 0..2 {
         let agreement = world.client.agree(&agent, &drafting()).await.unwrap();
@@ -185,8 +198,12 @@ async fn draft_request_follows_the_specification_and_is_not_cached() {
     assert_eq!(body["mode"], "natural_language_protocol_drafting");
     assert_eq!(body["constraints"]["allowNaturalLanguageFallback"], true);
 
-    let word = |accepts| DraftWord { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
-    world.client.negotiate(&agent, &Wish { word: Some(word(true)), ..Wish::default() }).await.unwrap();
+    let word = |accepts| DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
+    world
+        .client
+        .negotiate(&agent, &NegotiationRequest { word: Some(word(true)), ..NegotiationRequest::default() })
+        .await
+        .unwrap();
     let asked = hotel.got("POST /anp").into_iter().rfind(|it| is(it, NEGOTIATE)).unwrap().json();
     let named = json!([{"protocol_id": "drf_1", "digest": artifact().digest, "decision": "accept"}]);
     assert_eq!(asked["params"]["body"]["candidateProtocols"], named);
@@ -196,10 +213,20 @@ async fn draft_request_follows_the_specification_and_is_not_cached() {
 
     let refusing =
         grand_hotel(|request, _| is(request, NEGOTIATE).then(|| answer(request, "rejected", &Value::Null))).await;
-    let world = World::new(&[("grand-hotel.example", &refusing)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &refusing)]).signed();
     let agent = hotel_of(&world).await;
-    assert!(world.client.negotiate(&agent, &Wish { word: Some(word(false)), ..Wish::default() }).await.is_ok());
-    let error = world.client.negotiate(&agent, &Wish { word: Some(word(true)), ..Wish::default() }).await.unwrap_err();
+    assert!(
+        world
+            .client
+            .negotiate(&agent, &NegotiationRequest { word: Some(word(false)), ..NegotiationRequest::default() })
+            .await
+            .is_ok()
+    );
+    let error = world
+        .client
+        .negotiate(&agent, &NegotiationRequest { word: Some(word(true)), ..NegotiationRequest::default() })
+        .await
+        .unwrap_err();
     assert_eq!(error.reason, Reason::NotAgreed);
 }
 
@@ -228,15 +255,15 @@ async fn invalid_draft_artifact_is_refused() {
     ];
     for (what, sealed, change, reason) in rows {
         let hotel = drafting_hotel(sealed, change).await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
         let error = world.client.negotiate(&hotel_of(&world).await, &drafting()).await.unwrap_err();
         assert_eq!(error.reason, reason, "{what}: {error}");
     }
     // A draft other than the named one is refused.
     let hotel = drafting_hotel(true, |it| it["version"] = json!("2")).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
-    let word = DraftWord { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
-    let wish = Wish { word: Some(word), ..Wish::default() };
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
+    let word = DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
+    let wish = NegotiationRequest { word: Some(word), ..NegotiationRequest::default() };
     let error = world.client.negotiate(&hotel_of(&world).await, &wish).await.unwrap_err();
     assert_eq!(error.reason, Reason::BadAgreement, "{error}");
 }

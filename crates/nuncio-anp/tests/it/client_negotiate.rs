@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nuncio_anp::client::{Decided, Described, Invocation, Reason, Target, Way, Wish};
+use nuncio_anp::client::{
+    AgentTarget, ChosenBy, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
+};
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
 use nuncio_core::negotiation::SecurityProfile;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
-use nuncio_identity::{DidDocument, K1Proof, NewDocument, Policy};
+use nuncio_identity::{DidDocument, K1ProofRule, NewDocument, SignaturePolicy};
 use serde_json::{Value, json};
 
-use crate::client_world::{
-    AD, NOW, Received, Reply, Server, World, arguments, caller_did, caller_key, capabilities, description,
+use crate::client_fixtures::{
+    AD, NOW, ReceivedRequest, Reply, Server, TestClient, arguments, caller_did, caller_key, capabilities, description,
     did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
 };
 
@@ -20,15 +22,19 @@ const NEGOTIATE: &str = "anp.negotiate";
 const CAPABILITIES: &str = "anp.get_capabilities";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
-fn wish() -> Wish {
-    Wish { intent: Some("search for free rooms".to_owned()), calls_only: true, ..Wish::default() }
+fn wish() -> NegotiationRequest {
+    NegotiationRequest {
+        intent: Some("search for free rooms".to_owned()),
+        calls_only: true,
+        ..NegotiationRequest::default()
+    }
 }
 
-async fn hotel_of(world: &World) -> Described {
-    world.client.describe(&Target::parse(AD).unwrap()).await.unwrap()
+async fn hotel_of(world: &TestClient) -> VerifiedDescription {
+    world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
-fn is(request: &Received, method: &str) -> bool {
+fn is(request: &ReceivedRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
@@ -51,12 +57,12 @@ async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'sta
 #[tokio::test]
 async fn intent_is_negotiated_and_called() {
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
     let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
     let selected = agreement.result.selected.clone().unwrap();
     assert_eq!(selected.capability.as_deref(), Some("cap.hotel-assistant.search_rooms"));
-    assert!(matches!(&agreement.decided, Decided::There(it) if it.endpoint.path() == "/anp"));
+    assert!(matches!(&agreement.decided, ChosenBy::Agent(it) if it.endpoint.path() == "/anp"));
     assert_eq!(agreement.notes, Vec::<String>::new());
 
     // Only what is needed for the choice is disclosed, and no identity.
@@ -68,8 +74,8 @@ async fn intent_is_negotiated_and_called() {
     assert_eq!((&meta["sender_did"], &asked["params"]["auth"]), (&Value::Null, &Value::Null));
 
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
-    let target = Target::parse(AD).unwrap();
-    let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+    let target = AgentTarget::parse(AD).unwrap();
+    let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
     let answer = world.client.invoke(&invocation).await.unwrap();
     assert_eq!(answer["called"], "search_rooms");
 }
@@ -77,7 +83,7 @@ async fn intent_is_negotiated_and_called() {
 #[tokio::test]
 async fn negotiation_with_did_carries_an_origin_proof() {
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;
     world.client.negotiate(&agent, &wish()).await.unwrap();
     let of = |method| hotel.got("POST /anp").into_iter().find(|it| is(it, method)).unwrap().json();
@@ -87,10 +93,10 @@ async fn negotiation_with_did_carries_an_origin_proof() {
     assert_eq!(params["meta"]["sender_did"], json!(caller_did().as_str()));
     let did = caller_did();
     let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
-    let document = document.bind(&did, NOW, K1Proof::Optional).unwrap();
+    let document = document.bind(&did, NOW, K1ProofRule::Optional).unwrap();
     let proof = OriginProof::from_auth(&params["auth"]).unwrap();
     let request = OriginRequest { method: NEGOTIATE, meta: &params["meta"], body: &params["body"] };
-    assert_eq!(verify_origin(&proof, &request, &document, NOW, &Policy::default()).unwrap().did, did);
+    assert_eq!(verify_origin(&proof, &request, &document, NOW, &SignaturePolicy::default()).unwrap().did, did);
 }
 
 #[tokio::test]
@@ -132,7 +138,7 @@ async fn invalid_negotiation_result_is_refused() {
     ];
     for (what, sealed, change, reason) in rows {
         let hotel = tampered(sealed, change).await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
         let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
         assert_eq!(error.reason, reason, "{what}: {error}");
@@ -164,17 +170,18 @@ async fn negotiation_never_downgrades_security_profile() {
             })
         })
         .await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
-        let wish = Wish { security: Some(wanted), ..wish() };
+        let wish = NegotiationRequest { security: Some(wanted), ..wish() };
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
         assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
     // An honest service reports that it cannot.
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let error = world.client.negotiate(&agent, &Wish { security: Some(DirectE2ee), ..wish() }).await.unwrap_err();
+    let error =
+        world.client.negotiate(&agent, &NegotiationRequest { security: Some(DirectE2ee), ..wish() }).await.unwrap_err();
     assert_eq!((error.reason, error.said.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
 }
 
@@ -186,7 +193,7 @@ async fn did_document_overrides_the_described_endpoint() {
             .then(|| Reply::json(&description(|it| it["interfaces"][0]["url"] = json!("https://evil.example/anp"))))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
     let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
     assert!(agreement.notes[0].contains("evil.example"), "{:?}", agreement.notes);
@@ -200,7 +207,7 @@ async fn did_document_overrides_the_described_endpoint() {
         })
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &other)]);
+    let world = TestClient::new(&[("grand-hotel.example", &other)]);
     let agent = hotel_of(&world).await;
     let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
     assert_eq!((error.reason, other.asked(NEGOTIATE)), (Reason::Untrusted, 0));
@@ -227,14 +234,18 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
     .await;
     let rows = [(&silent, "declares no"), (&switched_off, "at this moment"), (&mute, "does not say what it can do")];
     for (server, said) in rows {
-        let world = World::new(&[("grand-hotel.example", server)]);
+        let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = hotel_of(&world).await;
         let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
-        assert!(matches!(&agreement.decided, Decided::Here { why } if why.contains(said)), "{:?}", agreement.decided);
+        assert!(
+            matches!(&agreement.decided, ChosenBy::Client { why } if why.contains(said)),
+            "{:?}",
+            agreement.decided
+        );
         let selected = agreement.result.selected.unwrap();
         assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"));
         assert_eq!((server.asked(NEGOTIATE), agreement.notes.len()), (0, 1));
-        let refused = Wish { security: Some(SecurityProfile::DirectE2ee), ..wish() };
+        let refused = NegotiationRequest { security: Some(SecurityProfile::DirectE2ee), ..wish() };
         assert_eq!(world.client.negotiate(&agent, &refused).await.unwrap_err().reason, Reason::NotAgreed);
     }
 }
@@ -242,10 +253,13 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
 #[tokio::test]
 async fn agreement_is_reused_until_request_caller_or_time_changes() {
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
     let first = world.client.agree(&agent, &wish()).await.unwrap();
-    let again = world.client.agree(&agent, &Wish { intent: Some("Search  for FREE rooms".to_owned()), ..wish() }).await;
+    let again = world
+        .client
+        .agree(&agent, &NegotiationRequest { intent: Some("Search  for FREE rooms".to_owned()), ..wish() })
+        .await;
     let again = again.unwrap();
     assert!(!first.reused && again.reused, "the same words are the same wish");
     assert_eq!(again.result, first.result);
@@ -253,14 +267,14 @@ async fn agreement_is_reused_until_request_caller_or_time_changes() {
 
     // Another request, security profile or caller needs another agreement.
     let others = [
-        Wish { tags: vec!["rooms".to_owned()], ..wish() },
-        Wish { security: Some(SecurityProfile::TransportProtected), ..wish() },
-        Wish { human_authorization: Some(false), ..wish() },
+        NegotiationRequest { tags: vec!["rooms".to_owned()], ..wish() },
+        NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..wish() },
+        NegotiationRequest { human_authorization: Some(false), ..wish() },
     ];
     for other in &others {
         assert!(!world.client.agree(&agent, other).await.unwrap().reused, "{other:?}");
     }
-    let signed = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let signed = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     assert!(!signed.client.agree(&agent, &wish()).await.unwrap().reused);
 
     // Time passes.
@@ -287,7 +301,7 @@ async fn changed_capabilities_discard_the_agreement() {
         })
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
     world.client.agree(&agent, &wish()).await.unwrap();
     world.client.refresh(&agent).await.unwrap();
@@ -303,7 +317,7 @@ async fn changed_did_document_discards_the_agreement() {
         (request.line() == line && before > 0).then(|| Reply::json(&did_document(&[&services[..], &more].concat())))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
     world.client.agree(&agent, &wish()).await.unwrap();
     assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
@@ -325,10 +339,10 @@ async fn outdated_agreement_is_renegotiated_once() {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
         })
         .await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
-        let target = Target::parse(AD).unwrap();
-        let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+        let target = AgentTarget::parse(AD).unwrap();
+        let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
         world.client.invoke(&invocation).await.unwrap();
         assert_eq!(hotel.asked(NEGOTIATE), 1);
         world.client.invoke(&invocation).await.unwrap();
@@ -339,10 +353,10 @@ async fn outdated_agreement_is_renegotiated_once() {
         (request.line() == RPC).then(|| rpc(request, Err(RpcError::new(ErrorCode::InternalError))))
     })
     .await;
-    let world = World::new(&[("grand-hotel.example", &failing)]);
+    let world = TestClient::new(&[("grand-hotel.example", &failing)]);
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
-    let target = Target::parse(AD).unwrap();
-    let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+    let target = AgentTarget::parse(AD).unwrap();
+    let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
     assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, Reason::Failed);
     assert_eq!(failing.hits(RPC), 1);
 }
@@ -350,8 +364,8 @@ async fn outdated_agreement_is_renegotiated_once() {
 #[tokio::test]
 async fn unsupported_execution_mode_is_reported() {
     let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let error = world.client.prepare(&agent, &Way::Wish(wish()), &[]).await.unwrap_err();
+    let error = world.client.prepare(&agent, &MethodChoice::Negotiate(wish()), &[]).await.unwrap_err();
     assert_eq!(error.reason, Reason::CannotUse);
 }

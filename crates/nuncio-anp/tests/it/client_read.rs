@@ -1,30 +1,30 @@
 //! Descriptions read by our client: verification results, and malicious hosts.
 
-use nuncio_anp::client::{AnpClient, Described, Outcome, Reason, Subject, Target};
+use nuncio_anp::client::{AgentTarget, AnpClient, CheckOutcome, CheckSubject, Reason, VerifiedDescription};
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_identity::{NewDocument, SigningKey};
 use serde_json::{Value, json};
 
-use crate::client_world::{
-    AD, NOW, Reply, Server, World, arguments, description, did_document, did_line, grand_hotel, hotel_did, hotel_key,
-    prove, usual_document,
+use crate::client_fixtures::{
+    AD, NOW, Reply, Server, TestClient, arguments, description, did_document, did_line, grand_hotel, hotel_did,
+    hotel_key, prove, usual_document,
 };
 
 const AD_LINE: &str = "GET /agents/hotel-assistant/ad.json";
 
-fn target(text: &str) -> Target {
-    Target::parse(text).unwrap()
+fn target(text: &str) -> AgentTarget {
+    AgentTarget::parse(text).unwrap()
 }
 
-async fn described(client: &AnpClient) -> Described {
+async fn described(client: &AnpClient) -> VerifiedDescription {
     client.describe(&target(AD)).await.unwrap()
 }
 
-fn outcomes(agent: &Described) -> Vec<(Subject, &'static str)> {
-    let word = |outcome: &Outcome| match outcome {
-        Outcome::Verified { .. } => "verified",
-        Outcome::Unverified { .. } => "unverified",
-        Outcome::Refuted { .. } => "refuted",
+fn outcomes(agent: &VerifiedDescription) -> Vec<(CheckSubject, &'static str)> {
+    let word = |outcome: &CheckOutcome| match outcome {
+        CheckOutcome::Verified { .. } => "verified",
+        CheckOutcome::Unverified { .. } => "unverified",
+        CheckOutcome::Refuted { .. } => "refuted",
     };
     agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
 }
@@ -43,12 +43,12 @@ async fn identified(value: impl Fn() -> Reply + Send + Sync + 'static) -> Server
 #[tokio::test]
 async fn agent_is_found_by_url_did_or_host() {
     let hotel = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     for named in [AD, hotel_did().as_str(), "grand-hotel.example"] {
         let agent = world.client.describe(&target(named)).await.unwrap();
         assert_eq!(agent.description.name, "Grand Hotel Assistant");
         assert_eq!(agent.did(), Some(&hotel_did()));
-        use Subject::{Address, Challenge, Did, Domain, Proof, Service};
+        use CheckSubject::{Address, Challenge, Did, Domain, Proof, Service};
         let all = [(Did, "verified"), (Service, "verified"), (Proof, "verified"), (Domain, "verified")];
         let rest = [(Challenge, "unverified"), (Address, "verified")];
         assert_eq!(outcomes(&agent), [&all[..], &rest].concat(), "{named}");
@@ -78,17 +78,17 @@ async fn unverifiable_claims_are_reported_and_tolerated() {
     .await;
     let elsewhere = identified(|| Reply::json(&did_document(&[]))).await;
     let rows = [
-        (&bare, Subject::Proof, "no proof"),
-        (&unknown, Subject::Did, "answered 404"),
-        (&unknown, Subject::Proof, "not known without the document"),
-        (&nameless, Subject::Did, "no DID"),
-        (&elsewhere, Subject::Service, "names no description"),
+        (&bare, CheckSubject::Proof, "no proof"),
+        (&unknown, CheckSubject::Did, "answered 404"),
+        (&unknown, CheckSubject::Proof, "not known without the document"),
+        (&nameless, CheckSubject::Did, "no DID"),
+        (&elsewhere, CheckSubject::Service, "names no description"),
     ];
     for (server, subject, said) in rows {
-        let world = World::new(&[("grand-hotel.example", server)]);
+        let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = described(&world.client).await;
         match agent.checks.of(subject) {
-            Some(Outcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
+            Some(CheckOutcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
             other => panic!("{subject:?}: {other:?}"),
         }
         agent.checks.trusted().unwrap();
@@ -133,21 +133,21 @@ async fn refuted_claims_prevent_calls() {
     })
     .await;
     for (server, subject, said) in [
-        (&changed, Subject::Proof, "does not fit the document"),
-        (&abroad, Subject::Domain, "not the host"),
-        (&moved, Subject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
-        (&forged, Subject::Did, "not the document of"),
-        (&mismatched, Subject::Did, "not the document of"),
-        (&gone, Subject::Did, "out of use"),
-        (&strange, Subject::Did, "cannot be had"),
+        (&changed, CheckSubject::Proof, "does not fit the document"),
+        (&abroad, CheckSubject::Domain, "not the host"),
+        (&moved, CheckSubject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
+        (&forged, CheckSubject::Did, "not the document of"),
+        (&mismatched, CheckSubject::Did, "not the document of"),
+        (&gone, CheckSubject::Did, "out of use"),
+        (&strange, CheckSubject::Did, "cannot be had"),
     ] {
-        let world = World::new(&[("grand-hotel.example", server)]);
+        let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = described(&world.client).await;
-        let Some(Outcome::Refuted { why } | Outcome::Unverified { why }) = agent.checks.of(subject) else {
+        let Some(CheckOutcome::Refuted { why } | CheckOutcome::Unverified { why }) = agent.checks.of(subject) else {
             panic!("{subject:?}: {:?}", agent.checks)
         };
         assert!(why.contains(said), "{why}");
-        if subject == Subject::Did && said == "cannot be had" {
+        if subject == CheckSubject::Did && said == "cannot be had" {
             continue;
         }
         let stopped = agent.checks.trusted().unwrap_err();
@@ -166,11 +166,11 @@ async fn copied_description_on_lookalike_domain_is_refuted() {
     let hotel = grand_hotel(|_, _| None).await;
     // The same documents under another host name.
     let copy = grand_hotel(|_, _| None).await;
-    let world = World::new(&[("grand-hotel.example", &hotel), ("grand-hotei.example", &copy)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel), ("grand-hotei.example", &copy)]);
     let named = target("https://grand-hotei.example/agents/hotel-assistant/ad.json");
     let agent = world.client.describe(&named).await.unwrap();
-    assert!(matches!(agent.checks.of(Subject::Service), Some(Outcome::Refuted { .. })), "{:?}", agent.checks);
-    assert!(matches!(agent.checks.of(Subject::Domain), Some(Outcome::Refuted { .. })), "{:?}", agent.checks);
+    assert!(matches!(agent.checks.of(CheckSubject::Service), Some(CheckOutcome::Refuted { .. })), "{:?}", agent.checks);
+    assert!(matches!(agent.checks.of(CheckSubject::Domain), Some(CheckOutcome::Refuted { .. })), "{:?}", agent.checks);
     assert_eq!(world.client.negotiate(&agent, &Default::default()).await.unwrap_err().reason, Reason::Untrusted);
     assert_eq!((copy.hits("POST /anp"), hotel.hits("POST /anp")), (0, 0));
 }
@@ -208,7 +208,7 @@ async fn successor_did_is_followed_only_if_signed_and_same_subject() {
             _ => None,
         })
         .await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let found = world.client.describe(&target(old.as_str())).await;
         match said {
             None => {
@@ -242,7 +242,7 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
         _ => Reply::status(404),
     })
     .await;
-    let world = World::new(&[("many.example", &good)]);
+    let world = TestClient::new(&[("many.example", &good)]);
     let host = url::Url::parse("https://many.example/").unwrap();
     let listing = world.client.list(&host).await.unwrap();
     let urls: Vec<_> = listing.agents.iter().map(|agent| agent.url.as_str()).collect();
@@ -263,7 +263,7 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
     })
     .await;
     for (server, said) in [(&elsewhere, "another host"), (&circle, "no end"), (&endless, "no end: 5 pages")] {
-        let world = World::new(&[("many.example", server)]);
+        let world = TestClient::new(&[("many.example", server)]);
         let error = world.client.list(&host).await.unwrap_err();
         assert_eq!(error.reason, Reason::InvalidDocument);
         assert!(error.message.contains(said), "{error}");
@@ -291,7 +291,7 @@ async fn malicious_responses_produce_specific_errors() {
     for (reply, reason) in rows {
         let shown = format!("{reply:?}");
         let server = Server::start(move |_, _| reply.clone()).await;
-        let world = World::hurried(
+        let world = TestClient::hurried(
             &[("grand-hotel.example", &server)],
             matches!(reason, Reason::TooSlow).then_some("/agents/hotel-assistant/ad.json"),
         );
@@ -316,7 +316,7 @@ async fn urls_in_documents_never_reach_internal_addresses() {
             })
         })
         .await;
-        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = described(&world.client).await;
         let error = world.client.operations(&agent).await.unwrap_err();
         assert_eq!(error.reason, Reason::Refused, "{url}: {error}");
@@ -324,9 +324,9 @@ async fn urls_in_documents_never_reach_internal_addresses() {
     }
     // A DID of this machine in a foreign description is not resolved.
     let inside = describing(|| description(|it| it["did"] = json!("did:wba:localhost%3A9:agents:a"))).await;
-    let world = World::new(&[("grand-hotel.example", &inside)]);
+    let world = TestClient::new(&[("grand-hotel.example", &inside)]);
     let agent = described(&world.client).await;
-    assert!(matches!(agent.checks.of(Subject::Did), Some(Outcome::Unverified { .. })), "{:?}", agent.checks);
+    assert!(matches!(agent.checks.of(CheckSubject::Did), Some(CheckOutcome::Unverified { .. })), "{:?}", agent.checks);
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn nonconforming_description_is_accepted_with_notes() {
         "interfaces": [{"type": "InlineOpenRPC", "protocol": "openrpc", "definition": openrpc}],
     });
     let hotel = describing(move || described.clone()).await;
-    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = world.client.describe(&target(AD)).await.unwrap();
     assert!(agent.notes[0].contains("breaks the specification"), "{:?}", agent.notes);
     assert_eq!(agent.did(), Some(&hotel_did()), "its DID is said in another place");

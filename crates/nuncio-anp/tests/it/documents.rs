@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nuncio_anp::project::{Host, ToolSet, chat_method, unsaid};
-use nuncio_anp::validate::{self, Kind};
+use nuncio_anp::project::{Host, ToolSet, chat_method, inexpressible};
+use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::canonical;
 use nuncio_core::agent::Agent;
 use serde_json::Value;
@@ -40,11 +40,12 @@ fn indented(bytes: &[u8]) -> String {
     serde_json::to_string_pretty(&value).unwrap() + "\n"
 }
 
-fn documents(agent: &Agent) -> Vec<(&'static str, Kind, Vec<u8>)> {
-    let mut found = vec![("ad.json", Kind::AgentDescription, canonical(&host().description(agent, Some(DID))))];
+fn documents(agent: &Agent) -> Vec<(&'static str, AnpDocumentType, Vec<u8>)> {
+    let mut found =
+        vec![("ad.json", AnpDocumentType::AgentDescription, canonical(&host().description(agent, Some(DID))))];
     for set in ToolSet::ALL.into_iter().filter(|set| set.is_of(agent)) {
         let name = if set == ToolSet::Tools { "tools.json" } else { "authorized.json" };
-        found.push((name, Kind::OpenRpc, canonical(&host().openrpc(agent, set))));
+        found.push((name, AnpDocumentType::OpenRpc, canonical(&host().openrpc(agent, set))));
     }
     found
 }
@@ -58,8 +59,8 @@ fn example_documents_match_their_snapshots() {
             assert!(report.valid && report.warnings.is_empty(), "{name} {file}: {report}");
             assert_golden(&format!("{name}.{file}"), &indented(&bytes));
         }
-        let unsaid: String = unsaid(&agent).into_iter().map(|line| line + "\n").collect();
-        assert_golden(&format!("{name}.unsaid.txt"), &unsaid);
+        let inexpressible: String = inexpressible(&agent).into_iter().map(|line| line + "\n").collect();
+        assert_golden(&format!("{name}.unsaid.txt"), &inexpressible);
     }
 }
 
@@ -177,7 +178,7 @@ fn tools_needing_approval_have_a_separate_interface() {
     assert_eq!(description["owner"]["email"], "busy@example.com");
     assert_eq!(description["created"], "2026-01-15T08:00:00.000Z");
     assert!(!description.to_string().contains("secret"));
-    assert!(unsaid(&busy).is_empty(), "{:?}", unsaid(&busy));
+    assert!(inexpressible(&busy).is_empty(), "{:?}", inexpressible(&busy));
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn host_agent_list_is_paginated() {
     let mut seen = BTreeSet::new();
     for n in 1..=3 {
         let found = page(n).unwrap();
-        let report = validate::check(Kind::CollectionPage, &serde_json::to_value(&found).unwrap());
+        let report = validate::check(AnpDocumentType::CollectionPage, &serde_json::to_value(&found).unwrap());
         assert!(report.valid, "{report}");
         seen.extend(found.items.iter().map(|item| item.id.clone()));
         let next =

@@ -1,8 +1,8 @@
 //! Negotiation with a declared agent through the wire types.
 
 use nuncio_anp::negotiate;
-use nuncio_anp::negotiate::draft::{self, Places};
-use nuncio_anp::project::{ConversationState, Host, Moment, ToolSet, ToolState};
+use nuncio_anp::negotiate::draft::{self, DraftLocations};
+use nuncio_anp::project::{ConversationState, Host, OfferContext, ToolSet, ToolState};
 use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
@@ -31,7 +31,7 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
         drafts: false,
         signs: true,
     };
-    let moment = Moment { tool: &tool, conversation };
+    let moment = OfferContext { tool: &tool, conversation };
     InterfaceOffers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
@@ -175,7 +175,7 @@ fn draft_result_reports_the_draft_state() {
         drafts: true,
         signs: true,
     };
-    let moment = Moment { tool: &|_| OPEN, conversation };
+    let moment = OfferContext { tool: &|_| OPEN, conversation };
     let host = Host { drafts: true, ..Host::new("https://grand-hotel.example") };
     let offers = InterfaceOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
@@ -185,7 +185,7 @@ fn draft_result_reports_the_draft_state() {
     let Ok(InterfaceSelection::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
-    let places = Places { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
+    let places = DraftLocations { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
     let result = |state: DraftState| {
         let draft = made_up(&agent, state);
         draft::result(&draft, places.clone(), draft::alternatives(&judged), "neg-1".to_owned(), NOW)

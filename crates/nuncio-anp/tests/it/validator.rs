@@ -1,6 +1,6 @@
 //! Messages of the validator.
 
-use nuncio_anp::validate::{self, Kind};
+use nuncio_anp::validate::{self, AnpDocumentType};
 use serde_json::{Value, json};
 
 use crate::example;
@@ -12,7 +12,14 @@ fn description() -> Value {
 }
 
 /// Makes one change to a valid document and expects exactly one message.
-fn assert_said(kind: Kind, mut document: Value, path: &str, value: Option<Value>, is_error: bool, said: &str) {
+fn assert_said(
+    kind: AnpDocumentType,
+    mut document: Value,
+    path: &str,
+    value: Option<Value>,
+    is_error: bool,
+    said: &str,
+) {
     let (above, name) = path.rsplit_once('/').unwrap();
     let target = document.pointer_mut(above).unwrap();
     match (target, value) {
@@ -126,7 +133,7 @@ fn invalid_description_members_are_errors() {
         if path == "/proof/domain" {
             document["proof"].as_object_mut().unwrap().remove("challenge");
         }
-        assert_said(Kind::AgentDescription, document, path, value, true, said);
+        assert_said(AnpDocumentType::AgentDescription, document, path, value, true, said);
     }
 }
 
@@ -164,7 +171,7 @@ fn members_that_clients_misread_are_warnings() {
             "/interfaces/0/capabilityRefs/0 is the id of none of the capabilities (found cap.x)",
         ),
     ] {
-        assert_said(Kind::AgentDescription, description(), path, value, false, said);
+        assert_said(AnpDocumentType::AgentDescription, description(), path, value, false, said);
     }
 }
 
@@ -190,7 +197,7 @@ fn invalid_negotiation_interface_members_are_errors() {
         ),
     ] {
         let document = example("negotiating_description");
-        assert_said(Kind::AgentDescription, document, &format!("/interfaces/0/{name}"), value, true, said);
+        assert_said(AnpDocumentType::AgentDescription, document, &format!("/interfaces/0/{name}"), value, true, said);
     }
 }
 
@@ -233,7 +240,7 @@ fn invalid_openrpc_members_are_reported() {
             "/methods/0/result/schema is no object; clients in use read only objects (expected an object, found true)",
         ),
     ] {
-        assert_said(Kind::OpenRpc, example("openrpc"), path, value, error, said);
+        assert_said(AnpDocumentType::OpenRpc, example("openrpc"), path, value, error, said);
     }
 }
 
@@ -255,7 +262,7 @@ fn invalid_agent_list_members_are_errors() {
         ),
         ("/items", Some(json!({})), "/items must be a list (found an object)"),
     ] {
-        assert_said(Kind::CollectionPage, page(), path, value, true, said);
+        assert_said(AnpDocumentType::CollectionPage, page(), path, value, true, said);
     }
 }
 
@@ -271,7 +278,7 @@ fn unparsable_document_reports_the_reason() {
         ),
         ("7", "the document must be an object (found 7)".to_owned()),
     ] {
-        let report = validate::validate(Kind::AgentDescription, bytes.as_bytes());
+        let report = validate::validate(AnpDocumentType::AgentDescription, bytes.as_bytes());
         assert!(!report.valid);
         assert_eq!(report.errors[0].to_string(), said);
     }
@@ -281,13 +288,13 @@ fn unparsable_document_reports_the_reason() {
 fn number_of_reported_errors_is_limited() {
     let mut document = description();
     document["interfaces"] = json!(vec![json!({}); 10_000]);
-    let report = validate::check(Kind::AgentDescription, &document);
+    let report = validate::check(AnpDocumentType::AgentDescription, &document);
     assert_eq!(report.errors.len(), validate::MAX_FAULTS);
 }
 
 #[test]
 fn empty_description_reports_every_missing_field() {
-    let report = validate::check(Kind::AgentDescription, &json!({}));
+    let report = validate::check(AnpDocumentType::AgentDescription, &json!({}));
     let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, ["/name", "/protocolType", "/protocolVersion", "/security", "/securityDefinitions", "/type"]);
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{Did, moment};
+use nuncio_identity::{Did, rfc3339};
 use serde_json::json;
 
-use super::{Agreement, Decided, Wish};
+use super::{Agreement, ChosenBy, NegotiationRequest};
 use crate::client::AnpClient;
-use crate::client::capabilities::Runtime;
-use crate::client::describe::Described;
+use crate::client::capabilities::ServiceRuntime;
+use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
 /// Maximum number of entries.
@@ -22,11 +22,11 @@ const USUAL: Duration = Duration::from_secs(300);
 const LONGEST: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Default)]
-pub(in crate::client) struct Agreements(Mutex<HashMap<Asked, Kept>>);
+pub(in crate::client) struct Agreements(Mutex<HashMap<AgreementCacheKey, CachedAgreement>>);
 
 /// Cache key: the agent, the caller, and the request including constraints and security profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Asked {
+struct AgreementCacheKey {
     target: Did,
     caller: String,
     intent: Digest,
@@ -34,7 +34,7 @@ struct Asked {
 
 /// A cached agreement and the circumstances it depends on.
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedAgreement {
     agreement: Agreement,
     until: Timestamp,
     /// Digest of the agent's DID document.
@@ -45,7 +45,12 @@ struct Kept {
 
 impl Agreements {
     /// Returns the agreement for this request if nothing it depends on has changed.
-    pub(super) fn get(&self, client: &AnpClient, agent: &Described, wish: &Wish) -> Option<Agreement> {
+    pub(super) fn get(
+        &self,
+        client: &AnpClient,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+    ) -> Option<Agreement> {
         let (asked, document) = (asked(client, agent, wish)?, digest(agent.document.as_ref()?));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.get(&asked)?;
@@ -58,16 +63,22 @@ impl Agreements {
         Some(Agreement { reused: true, ..found.agreement.clone() })
     }
 
-    pub(super) fn put(&self, client: &AnpClient, agent: &Described, wish: &Wish, agreement: &Agreement) {
+    pub(super) fn put(
+        &self,
+        client: &AnpClient,
+        agent: &VerifiedDescription,
+        wish: &NegotiationRequest,
+        agreement: &Agreement,
+    ) {
         let (Some(asked), Some(document)) = (asked(client, agent, wish), agent.document.as_ref()) else { return };
         let now = client.clock.now();
-        let said = agreement.result.valid_until.as_deref().and_then(moment::read);
+        let said = agreement.result.valid_until.as_deref().and_then(rfc3339::read);
         let until = said.unwrap_or_else(|| now.after(USUAL)).min(now.after(LONGEST));
         let runtime = match &agreement.decided {
-            Decided::There(runtime) => Some(runtime.digest()),
-            Decided::Here { .. } => None,
+            ChosenBy::Agent(runtime) => Some(runtime.digest()),
+            ChosenBy::Client { .. } => None,
         };
-        let kept = Kept { agreement: agreement.clone(), until, document: digest(document), runtime };
+        let kept = CachedAgreement { agreement: agreement.clone(), until, document: digest(document), runtime };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= KEPT {
             all.retain(|_, kept| kept.until > now);
@@ -78,25 +89,25 @@ impl Agreements {
     }
 
     /// Removes agreements that were made under other capabilities.
-    pub(super) fn compare(&self, agent: &Described, runtime: &Runtime) {
+    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &ServiceRuntime) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|asked, kept| asked.target != *target || kept.runtime.is_some_and(|then| then == now));
     }
 
-    pub(super) fn forget(&self, agent: &Described, wish: &Wish, client: &AnpClient) {
+    pub(super) fn forget(&self, agent: &VerifiedDescription, wish: &NegotiationRequest, client: &AnpClient) {
         if let Some(asked) = asked(client, agent, wish) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
         }
     }
 
-    pub(super) fn forget_all(&self, agent: &Described) {
+    pub(super) fn forget_all(&self, agent: &VerifiedDescription) {
         let Some(target) = agent.did() else { return };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|asked, _| asked.target != *target);
     }
 }
 
-fn asked(client: &AnpClient, agent: &Described, wish: &Wish) -> Option<Asked> {
+fn asked(client: &AnpClient, agent: &VerifiedDescription, wish: &NegotiationRequest) -> Option<AgreementCacheKey> {
     let body = wish.body(String::new());
     let caller = match &client.signer {
         Some(signer) => signer.did().to_string(),
@@ -110,5 +121,5 @@ fn asked(client: &AnpClient, agent: &Described, wish: &Wish) -> Option<Asked> {
         "tags": tags, "words": words, "required": wish.required, "constraints": body.constraints,
         "capabilities": body.caller_capabilities, "bearer": client.bearer.as_ref().map(|it| Digest::of_bytes(it.0.as_bytes())),
     });
-    Some(Asked { target: agent.did()?.clone(), caller, intent: Digest::of_json(&intent) })
+    Some(AgreementCacheKey { target: agent.did()?.clone(), caller, intent: Digest::of_json(&intent) })
 }

@@ -2,10 +2,10 @@
 
 use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{Did, moment};
+use nuncio_identity::{Did, rfc3339};
 use serde_json::Value;
 
-use super::{Wish, draft};
+use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
@@ -13,7 +13,7 @@ use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 pub(super) fn check(
     result: &NegotiationResult,
     id: &str,
-    wish: &Wish,
+    wish: &NegotiationRequest,
     agent: Option<&Did>,
     now: Timestamp,
 ) -> Result<Vec<String>, ClientError> {
@@ -42,7 +42,7 @@ pub(super) fn check(
             return Err(error.advice("say more of what you want, or add tags"));
         }
     }
-    match result.valid_until.as_deref().map(|text| (text, moment::read(text))) {
+    match result.valid_until.as_deref().map(|text| (text, rfc3339::read(text))) {
         Some((_, Some(until))) if until <= now => return Err(bad(format!("the result ran out at {until}"))),
         Some((text, None)) => return Err(bad(format!("{:?} is no moment until which a result holds", plain(text)))),
         Some((_, Some(_))) => {}
@@ -56,7 +56,7 @@ pub(super) fn check(
 }
 
 /// The security profile must be the requested one; a weaker one is refused (ANP-06 §12.4).
-fn protection(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
+fn protection(selected: &Selected, wish: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match selected.security_profile.as_deref() {
         Some(text) => SecurityProfile::parse(text)
@@ -78,12 +78,12 @@ fn protection(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
 }
 
 /// The result may only contain profiles and content types that we offered, and must have a required capability.
-fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
+fn fits(selected: &Selected, wish: &NegotiationRequest) -> Result<(), ClientError> {
     let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
     if let Some(profile) = selected.profile.as_deref().filter(|it| !wish.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
     }
-    let known = |kind: &str| Wish::CONTENT_TYPES.contains(&kind);
+    let known = |kind: &str| NegotiationRequest::CONTENT_TYPES.contains(&kind);
     if let Some(kind) = selected.content_type.as_deref().filter(|kind| !known(kind)) {
         return Err(bad(format!("the content type {:?} was chosen, which we do not write", plain(kind))));
     }
@@ -102,7 +102,7 @@ fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
 fn artifact(
     selected: &Selected,
     result: &NegotiationResult,
-    wish: &Wish,
+    wish: &NegotiationRequest,
     agent: Option<&Did>,
     notes: &mut Vec<String>,
 ) -> Result<(), ClientError> {

@@ -5,20 +5,20 @@ use nuncio_core::drafting::Blueprint;
 use nuncio_identity::Did;
 use serde_json::{Value, json};
 
-use super::Wish;
+use super::NegotiationRequest;
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact};
 
 /// The caller's decision on a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftWord {
+pub struct DraftDecision {
     pub protocol: String,
     /// Digest of the draft's document: `sha-256:` and base64url.
     pub digest: String,
     pub accepts: bool,
 }
 
-impl DraftWord {
+impl DraftDecision {
     pub(super) fn candidate(&self) -> Value {
         let decision = if self.accepts { "accept" } else { "reject" };
         json!({"protocol_id": self.protocol, "digest": self.digest, "decision": decision})
@@ -27,7 +27,11 @@ impl DraftWord {
 
 /// Verifies the artifact of a result: it matches its digest, was published by the agent, has no unknown fields, and its
 /// schemas and examples are valid. If a draft was named by digest, it must be that one.
-pub(super) fn check(result: &NegotiationResult, wish: &Wish, agent: Option<&Did>) -> Result<(), ClientError> {
+pub(super) fn check(
+    result: &NegotiationResult,
+    wish: &NegotiationRequest,
+    agent: Option<&Did>,
+) -> Result<(), ClientError> {
     let bad = |message: String| {
         ClientError::new(Reason::BadAgreement, message).advice("nothing was accepted, and nothing called")
     };

@@ -1,5 +1,5 @@
-//! Keeps the directory: checks who is to be listed, looks at them again from time to time, and lists no more
-//! what does not hold.
+//! Maintains the directory of registered agents: verifies new ones, re-verifies them periodically, and removes those
+//! that fail.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::directory::{DirectoryLimits, Entry, EntryId, not_registered};
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::directory::{DirectoryLimits, DirectoryListing, ListingId, not_registered};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Entropy, Fetch};
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -21,94 +21,86 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use url::Url;
 
-use super::judge::{Fault, FaultKind, Verified, judge};
-use super::{Catalogue, Found, ListedAgent, OwnRows, Wanted};
-use crate::client::{AnpClient, LocalDids, Options, Target, authority};
+use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
+use super::{Catalogue, ListedAgent, OwnRows, SearchPage, SearchQuery};
+use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDids, authority};
 use crate::project::Host;
 
-/// How long one request of a check may take.
+/// Time limit for one request of a verification.
 const EXCHANGE: Duration = Duration::from_secs(10);
-/// How many are checked at once because somebody registers them.
+/// Maximum number of concurrent registrations.
 const REGISTRATIONS: usize = 8;
-/// How many are looked at again at once.
-const LOOKS: usize = 4;
-/// How soon a stale one is looked at again; twice as long each time, up to the usual interval.
+/// Maximum number of concurrent re-verifications.
+const REVERIFICATIONS: usize = 4;
+/// Delay before a stale entry is verified again. It doubles each time, up to the normal interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// How long an agent stays listed although nothing is heard of it.
+/// How long an unreachable agent stays listed.
 const STALE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Who may register agents of other hosts over the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Accept {
-    /// Nobody; only commands of the operator add agents.
+pub enum RegistrationPolicy {
+    /// Only operator commands add agents.
     Nobody,
-    /// Keys of this server; and DIDs, for the agents of their own hosts.
+    /// Keys of this server, and DIDs for agents of their own host.
     #[default]
     Known,
-    /// Anyone.
     Anyone,
 }
 
-/// How the directory is kept.
 #[derive(Debug, Clone)]
-pub struct KeeperOptions {
-    /// Who may register.
-    pub accept: Accept,
-    /// How long it is from one look at an agent to the next.
+pub struct DirectoryOptions {
+    pub accept: RegistrationPolicy,
+    /// Time between two verifications of an agent.
     pub interval: Duration,
-    /// How many agents are listed.
     pub limits: DirectoryLimits,
-    /// How DIDs of this machine are looked up.
+    /// How DIDs of this machine are resolved.
     pub local: LocalDids,
-    /// What every address of ours begins with, while there is a server.
+    /// Base URL of this server; `None` if none is running.
     pub here: Option<String>,
 }
 
-/// An agent that was registered.
 #[derive(Debug, Clone)]
-pub struct Registered {
-    /// Its entry.
-    pub entry: Entry,
-    /// What is listed of it.
+pub struct RegisteredAgent {
+    pub entry: DirectoryListing,
     pub listed: ListedAgent,
     /// Whether it was not listed before.
     pub is_new: bool,
 }
 
-/// Keeps the directory. Cheap to clone; all clones are one.
+/// Index of the registered agents. Clones are cheap and share their state.
 #[derive(Clone)]
-pub struct Keeper {
+pub struct DirectoryIndex {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     engine: Engine,
-    /// Reads what operators named.
+    /// Fetches targets named by operators.
     configured: AnpClient,
-    /// Reads what anyone else named: nothing that is not for everyone.
+    /// Fetches targets named by anybody else; only public addresses are allowed.
     strangers: AnpClient,
-    options: KeeperOptions,
+    options: DirectoryOptions,
     catalogue: Catalogue,
     own: OwnRows,
-    /// Held while an agent of a host is checked.
+    /// One lock per host, held during a verification.
     hosts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    places: Semaphore,
-    /// Held while something is written and listed, so that both happen in the same order.
+    registration_slots: Semaphore,
+    /// Held while storing and listing an entry, so that both happen in the same order.
     writing: tokio::sync::Mutex<()>,
-    /// Something is to be looked at sooner than was thought.
+    /// Signals that an entry is due earlier than planned.
     changed: Notify,
 }
 
-impl Keeper {
-    /// A directory that lists nobody yet.
+impl DirectoryIndex {
     #[must_use]
-    pub fn new(engine: Engine, fetch: Arc<dyn Fetch>, entropy: &Arc<dyn Entropy>, options: KeeperOptions) -> Self {
+    pub fn new(engine: Engine, fetch: Arc<dyn Fetch>, entropy: &Arc<dyn Entropy>, options: DirectoryOptions) -> Self {
         let client = |fetch| {
-            let read = Options { exchange: EXCHANGE, local: options.local, ..Options::default() };
+            let read = AnpClientOptions { exchange: EXCHANGE, local: options.local, ..AnpClientOptions::default() };
             AnpClient::new(fetch, Arc::clone(engine.clock()), Arc::clone(entropy), read)
         };
-        let strangers = client(Arc::new(Strangers(Arc::clone(&fetch))) as Arc<dyn Fetch>);
+        let strangers = client(Arc::new(UntrustedFetch(Arc::clone(&fetch))) as Arc<dyn Fetch>);
         let inner = Inner {
             configured: client(fetch),
             strangers,
@@ -117,46 +109,42 @@ impl Keeper {
             catalogue: Catalogue::default(),
             own: OwnRows::default(),
             hosts: Mutex::default(),
-            places: Semaphore::new(REGISTRATIONS),
+            registration_slots: Semaphore::new(REGISTRATIONS),
             writing: tokio::sync::Mutex::default(),
             changed: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Lists again what was kept.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Loads the stored entries.
     pub async fn load(&self) -> Result<(), EngineError> {
         let now = self.inner.engine.now();
         for (entry, description) in self.inner.engine.directory().await? {
             let (entry, listed) = match serde_json::from_str(&description) {
                 Ok(listed) => (entry, listed),
-                // Another version wrote it; it is found out anew.
-                Err(_) => (Entry { next_check: now, ..entry.clone() }, ListedAgent::unread(&entry)),
+                // Written by another version; the agent will be verified again now.
+                Err(_) => (DirectoryListing { next_check: now, ..entry.clone() }, ListedAgent::unread(&entry)),
             };
             self.inner.catalogue.put(entry, listed);
         }
         Ok(())
     }
 
-    /// Who may register.
     #[must_use]
-    pub fn accepts(&self) -> Accept {
+    pub fn accepts(&self) -> RegistrationPolicy {
         self.inner.options.accept
     }
 
-    /// Checks an agent and lists it. Once more is the same entry, as it is now.
+    /// Verifies an agent and lists it. Registering it again updates the entry.
     ///
     /// # Errors
-    /// The caller may not, the agent cannot be read or does not hold, or there is no room; nothing has changed.
-    pub async fn register(&self, target: &Target, by: &Principal) -> Result<Registered, EngineError> {
+    /// Nothing was changed: the caller is not allowed, the verification failed, or a limit is reached.
+    pub async fn register(&self, target: &AgentTarget, by: &Principal) -> Result<RegisteredAgent, EngineError> {
         let inner = &self.inner;
         inner.may_register(target, by)?;
-        let host = inner.host(target);
+        let host = inner.host_lock(target);
         let _alone = host.lock().await;
-        let Ok(_place) = inner.places.try_acquire() else {
+        let Ok(_place) = inner.registration_slots.try_acquire() else {
             let message = "this directory is checking as many agents as it can; register again in a minute";
             return Err(EngineError::new(Code::RateLimited, message));
         };
@@ -180,14 +168,14 @@ impl Keeper {
             tracing::info!(url = %registered.entry.url, did = registered.entry.did, by = %registered.entry.by, "listed an agent of another host");
             self.inner.changed.notify_one();
         }
-        Ok(Registered { is_new, ..registered })
+        Ok(RegisteredAgent { is_new, ..registered })
     }
 
-    /// Lists an agent no more, by the word of whoever may say so.
+    /// Removes an entry on behalf of `by`.
     ///
     /// # Errors
-    /// It is not listed, the caller may not, or the store cannot be written; nothing has changed.
-    pub async fn remove(&self, id: &EntryId, by: &Principal) -> Result<Entry, EngineError> {
+    /// Nothing was changed: the entry does not exist, or the caller may not remove it.
+    pub async fn remove(&self, id: &ListingId, by: &Principal) -> Result<DirectoryListing, EngineError> {
         let _order = self.inner.writing.lock().await;
         let entry = self.inner.catalogue.by_id(id).ok_or_else(|| not_registered(id.as_str()))?;
         if !entry.may_be_removed_by(by) {
@@ -199,22 +187,22 @@ impl Keeper {
         Ok(entry)
     }
 
-    /// Every entry with what is listed of it, by address.
+    /// All entries, sorted by URL.
     #[must_use]
-    pub fn entries(&self) -> Vec<(Entry, ListedAgent)> {
+    pub fn entries(&self) -> Vec<(DirectoryListing, ListedAgent)> {
         self.inner.catalogue.all()
     }
 
-    /// A page of the agents that are wanted: our own that are for everyone, and those that are registered.
+    /// Searches the publicly listed local agents and the registered ones.
     #[must_use]
     pub fn find(
         &self,
         host: &Host,
         did_of: impl Fn(&nuncio_core::ids::AgentName) -> Option<String>,
-        wanted: &Wanted,
-    ) -> Found {
+        wanted: &SearchQuery,
+    ) -> SearchPage {
         let engine = &self.inner.engine;
-        // Read before the agents: a change in between makes the copy old, never wrong for long.
+        // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
         let edition = engine.agents_edition();
         let agents = engine.agents();
         let dids = agents.iter().map(|agent| did_of(&agent.name)).collect();
@@ -222,35 +210,35 @@ impl Keeper {
         self.inner.catalogue.find(&own, wanted)
     }
 
-    /// Looks at each agent again when its time has come, until told to stop.
+    /// Re-verifies agents when they are due, until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
-            () = self.keep_looking() => {}
+            () = self.reverify_loop() => {}
         }
     }
 
-    async fn keep_looking(&self) {
-        // Looks end with this set.
-        let mut looks = JoinSet::new();
-        let mut under_way = HashSet::new();
+    async fn reverify_loop(&self) {
+        // Dropping the set ends its tasks.
+        let mut reverifications = JoinSet::new();
+        let mut in_progress = HashSet::new();
         loop {
-            let (due, next) = self.inner.due(&under_way, LOOKS.saturating_sub(under_way.len()));
+            let (due, next) = self.inner.due(&in_progress, REVERIFICATIONS.saturating_sub(in_progress.len()));
             for entry in due {
                 let url = entry.url.clone();
-                under_way.insert(url.clone());
+                in_progress.insert(url.clone());
                 let keeper = self.clone();
-                looks.spawn(async move {
-                    keeper.inner.look(entry).await;
+                reverifications.spawn(async move {
+                    keeper.inner.reverify(entry).await;
                     url
                 });
             }
             tokio::select! {
-                Some(ended) = looks.join_next() => match ended {
+                Some(ended) = reverifications.join_next() => match ended {
                     Ok(url) => {
-                        under_way.remove(&url);
+                        in_progress.remove(&url);
                     }
-                    // It stays under way, so that it does not panic again and again.
+                    // The URL stays marked, so that a panicking verification is not repeated.
                     Err(error) => tracing::error!(%error, "a look at a listed agent broke off"),
                 },
                 () = self.inner.engine.clock().sleep_until(next) => {}
@@ -261,31 +249,34 @@ impl Keeper {
 }
 
 impl Inner {
-    /// Whether a caller may register what they name, before anything is read.
-    fn may_register(&self, target: &Target, by: &Principal) -> Result<(), EngineError> {
+    /// Checks whether the caller may register the target, before anything is fetched.
+    fn may_register(&self, target: &AgentTarget, by: &Principal) -> Result<(), EngineError> {
         let refused = |message: String| Err(EngineError::new(Code::RegistrationRefused, message));
-        if self.options.here.as_ref().and_then(|here| Url::parse(here).ok()).is_some_and(|here| is_of(target, &here)) {
+        if self.options.here.as_ref().and_then(|here| Url::parse(here).ok()).is_some_and(|here| is_local(target, &here))
+        {
             return refused("the agents of this host are listed without being registered".to_owned());
         }
         match (self.options.accept, by) {
-            (_, Principal::Operator) | (Accept::Anyone, _) => Ok(()),
-            (Accept::Nobody, _) => refused("this directory takes no registrations; ask its operator".to_owned()),
-            (Accept::Known, Principal::Local | Principal::Key(_)) => Ok(()),
-            (Accept::Known, Principal::Did(did)) => match Did::parse(did) {
-                Ok(did) if place_of(target) == Some(home_of(&did)) => Ok(()),
+            (_, Principal::Operator) | (RegistrationPolicy::Anyone, _) => Ok(()),
+            (RegistrationPolicy::Nobody, _) => {
+                refused("this directory takes no registrations; ask its operator".to_owned())
+            }
+            (RegistrationPolicy::Known, Principal::Local | Principal::Key(_)) => Ok(()),
+            (RegistrationPolicy::Known, Principal::Did(did)) => match Did::parse(did) {
+                Ok(did) if target_authority(target) == Some(did_authority(&did)) => Ok(()),
                 _ => refused(format!("{did} may register agents of its own host only")),
             },
-            (Accept::Known, _) => {
+            (RegistrationPolicy::Known, _) => {
                 refused("register with a signature by the agent's DID, or with a key of this server".to_owned())
             }
         }
     }
 
-    /// Whether a caller may have this very agent listed: itself, or any of the host that is its own.
-    fn may_list(&self, verified: &Verified, by: &Principal) -> Result<(), EngineError> {
-        let (Accept::Known, Principal::Did(text)) = (self.options.accept, by) else { return Ok(()) };
+    /// Checks whether the caller may list this agent: its own DID, or any agent of its own domain.
+    fn may_list(&self, verified: &VerifiedAgent, by: &Principal) -> Result<(), EngineError> {
+        let (RegistrationPolicy::Known, Principal::Did(text)) = (self.options.accept, by) else { return Ok(()) };
         let own = Did::parse(text).is_ok_and(|caller| {
-            caller == verified.did || (caller.is_bare() && home_of(&caller) == home_of(&verified.did))
+            caller == verified.did || (caller.is_bare() && did_authority(&caller) == did_authority(&verified.did))
         });
         match own {
             true => Ok(()),
@@ -296,35 +287,40 @@ impl Inner {
         }
     }
 
-    async fn check(&self, target: &Target, by: &Principal) -> Result<Verified, Fault> {
+    async fn check(&self, target: &AgentTarget, by: &Principal) -> Result<VerifiedAgent, ListingRefusal> {
         let client = if *by == Principal::Operator { &self.configured } else { &self.strangers };
-        judge(&client.describe(target).await?)
+        verify(&client.describe(target).await?)
     }
 
-    /// Writes down what was verified now, and lists it.
-    async fn put(&self, verified: Verified, by: Principal, since: Timestamp) -> Result<Registered, EngineError> {
+    /// Stores and lists a verified agent.
+    async fn put(
+        &self,
+        verified: VerifiedAgent,
+        by: Principal,
+        since: Timestamp,
+    ) -> Result<RegisteredAgent, EngineError> {
         let now = self.engine.now();
-        let Verified { url, did, listed } = verified;
+        let VerifiedAgent { url, did, listed } = verified;
         let next_check = now.after(self.options.interval);
         let did = did.to_string();
-        let entry = Entry { url, did, by, since, verified: now, next_check, failures: 0, problem: None };
+        let entry = DirectoryListing { url, did, by, since, verified: now, next_check, failures: 0, problem: None };
         let description = serde_json::to_string(&listed).unwrap_or_default();
-        self.engine.put_entry(entry.clone(), description).await?;
+        self.engine.put_listing(entry.clone(), description).await?;
         self.catalogue.put(entry.clone(), listed.clone());
-        Ok(Registered { entry, listed, is_new: false })
+        Ok(RegisteredAgent { entry, listed, is_new: false })
     }
 
-    async fn drop_entry(&self, entry: &Entry) -> Result<(), EngineError> {
-        self.engine.remove_entry(&entry.id()).await?;
+    async fn drop_entry(&self, entry: &DirectoryListing) -> Result<(), EngineError> {
+        self.engine.remove_listing(&entry.id()).await?;
         self.catalogue.remove(&entry.url);
         Ok(())
     }
 
-    /// Those whose time has come, not more than there is room for; and when to see who is next.
-    fn due(&self, under_way: &HashSet<Url>, room: usize) -> (Vec<Entry>, Timestamp) {
+    /// Returns the due entries, at most `room`, and the next due time.
+    fn due(&self, in_progress: &HashSet<Url>, room: usize) -> (Vec<DirectoryListing>, Timestamp) {
         let now = self.engine.now();
         let mut entries = self.catalogue.entries();
-        entries.retain(|entry| !under_way.contains(&entry.url));
+        entries.retain(|entry| !in_progress.contains(&entry.url));
         let later = entries.iter().map(|entry| entry.next_check).filter(|next| *next > now);
         let next = later.min().unwrap_or(Timestamp::LAST);
         entries.retain(|entry| entry.next_check <= now);
@@ -333,16 +329,16 @@ impl Inner {
         (entries, next)
     }
 
-    /// Looks at a listed agent again.
-    async fn look(&self, entry: Entry) {
-        let target = Target::Description(entry.url.clone());
+    /// Re-verifies a listed agent.
+    async fn reverify(&self, entry: DirectoryListing) {
+        let target = AgentTarget::Description(entry.url.clone());
         let outcome = {
-            let host = self.host(&target);
+            let host = self.host_lock(&target);
             let _alone = host.lock().await;
             self.check(&target, &entry.by).await
         };
         let _order = self.writing.lock().await;
-        // Somebody may have removed it meanwhile, or registered it again.
+        // The entry may have been removed or registered again meanwhile.
         let Some(now) = self.catalogue.by_url(&entry.url).filter(|now| *now == entry) else { return };
         let kept = match outcome {
             Ok(verified) => {
@@ -351,20 +347,20 @@ impl Inner {
                 }
                 self.put(verified, now.by, now.since).await.map(drop)
             }
-            Err(fault) => self.fail(now, fault).await,
+            Err(fault) => self.record_failure(now, fault).await,
         };
         if let Err(error) = kept {
             tracing::warn!(%error, url = %entry.url, "what became of a listed agent cannot be kept");
-            // In memory alone, so that a store that cannot be used is not asked all the time.
+            // Only in memory, so that an unavailable store is not retried constantly.
             let next_check = self.engine.now().after(FIRST_PAUSE);
-            self.catalogue.update(Entry { next_check, ..entry });
+            self.catalogue.update(DirectoryListing { next_check, ..entry });
         }
     }
 
-    async fn fail(&self, entry: Entry, fault: Fault) -> Result<(), EngineError> {
+    async fn record_failure(&self, entry: DirectoryListing, fault: ListingRefusal) -> Result<(), EngineError> {
         let (now, why) = (self.engine.now(), fault.error.message);
         let is_over = entry.verified.after(STALE) <= now;
-        if fault.kind == FaultKind::Untrue || is_over {
+        if fault.kind == RefusalKind::Untrue || is_over {
             tracing::info!(url = %entry.url, why, "an agent of another host is listed no more");
             return self.drop_entry(&entry).await;
         }
@@ -372,13 +368,13 @@ impl Inner {
             tracing::info!(url = %entry.url, why, "a listed agent cannot be verified now; it is stale");
         }
         let doubled = FIRST_PAUSE.saturating_mul(1 << entry.failures.min(20));
-        let entry = Entry {
+        let entry = DirectoryListing {
             failures: entry.failures.saturating_add(1),
             next_check: now.after(doubled.min(self.options.interval)),
             problem: Some(why),
             ..entry
         };
-        if self.engine.keep_check(entry.clone()).await? {
+        if self.engine.record_listing_check(entry.clone()).await? {
             self.catalogue.update(entry);
         } else {
             self.catalogue.remove(&entry.url);
@@ -386,45 +382,45 @@ impl Inner {
         Ok(())
     }
 
-    /// The lock of the host that is meant. Those that nobody holds are forgotten.
-    fn host(&self, target: &Target) -> Arc<tokio::sync::Mutex<()>> {
+    /// Returns the lock of the target's host and drops unused locks.
+    fn host_lock(&self, target: &AgentTarget) -> Arc<tokio::sync::Mutex<()>> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.retain(|_, lock| Arc::strong_count(lock) > 1);
-        Arc::clone(hosts.entry(place_of(target).unwrap_or_default()).or_default())
+        Arc::clone(hosts.entry(target_authority(target).unwrap_or_default()).or_default())
     }
 }
 
-/// Host and port that a target names.
-fn place_of(target: &Target) -> Option<String> {
+/// Host and port of a target.
+fn target_authority(target: &AgentTarget) -> Option<String> {
     match target {
-        Target::Did(did) => Some(home_of(did)),
-        Target::Description(url) | Target::Host(url) => url.host_str().map(|_| authority(url)),
+        AgentTarget::Did(did) => Some(did_authority(did)),
+        AgentTarget::Description(url) | AgentTarget::Host(url) => url.host_str().map(|_| authority(url)),
     }
 }
 
 /// Host and port of a DID.
-fn home_of(did: &Did) -> String {
+fn did_authority(did: &Did) -> String {
     did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
 }
 
-/// Whether a target is an agent of ours.
-fn is_of(target: &Target, here: &Url) -> bool {
-    place_of(target) == Some(authority(here))
+/// Returns whether the target is on this server.
+fn is_local(target: &AgentTarget, here: &Url) -> bool {
+    target_authority(target) == Some(authority(here))
 }
 
-/// Whatever is fetched, a stranger named it.
+/// Marks every request as untrusted, so that only public addresses are fetched.
 #[derive(Debug)]
-struct Strangers(Arc<dyn Fetch>);
+struct UntrustedFetch(Arc<dyn Fetch>);
 
 #[async_trait]
-impl Fetch for Strangers {
-    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
-        self.0.fetch(Outgoing { trust: Trust::Stranger, ..request }).await
+impl Fetch for UntrustedFetch {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
+        self.0.fetch(FetchRequest { trust: Trust::Stranger, ..request }).await
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for DirectoryIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("options", &self.inner.options).finish_non_exhaustive()
+        f.debug_struct("DirectoryIndex").field("options", &self.inner.options).finish_non_exhaustive()
     }
 }

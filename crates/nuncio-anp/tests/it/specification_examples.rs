@@ -1,9 +1,9 @@
 //! The specifications' examples are parsed, valid, and written back unchanged.
 
-use nuncio_anp::validate::{self, Kind};
+use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
-    AgentDescription, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Place, Product,
-    ProtocolArtifact, Request, Response, Security, SecurityDefinition, ServiceCapabilities, Status,
+    AgentDescription, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Product,
+    ProtocolArtifact, Request, Response, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,24 +17,24 @@ fn round_trip<T: Serialize + DeserializeOwned>(document: &Value) -> T {
     read
 }
 
-fn assert_valid(kind: Kind, document: &Value, warnings: &[&str]) {
+fn assert_valid(kind: AnpDocumentType, document: &Value, warnings: &[&str]) {
     let report = validate::validate(kind, document.to_string().as_bytes());
     assert!(report.valid, "{report}");
     let paths: Vec<_> = report.warnings.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, warnings, "{report}");
-    assert_eq!(Kind::of(document), Some(kind));
+    assert_eq!(AnpDocumentType::of(document), Some(kind));
 }
 
 #[test]
 fn description_example_round_trips() {
     let document = example("description");
     // The specification leaves the inline interface empty ("see below"), which is not a valid OpenRPC document.
-    let report = validate::check(Kind::AgentDescription, &document);
+    let report = validate::check(AnpDocumentType::AgentDescription, &document);
     let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, ["/interfaces/3/content/info", "/interfaces/3/content/methods", "/interfaces/3/content/openrpc"]);
     let mut whole = document.clone();
     whole["interfaces"][3]["content"] = example("openrpc");
-    assert_valid(Kind::AgentDescription, &whole, &[]);
+    assert_valid(AnpDocumentType::AgentDescription, &whole, &[]);
     let read: AgentDescription = round_trip(&document);
     assert_eq!(read.information.unwrap().len(), 4);
     let interfaces = read.interfaces.unwrap();
@@ -58,12 +58,12 @@ fn information_member_is_accepted_in_every_spelling() {
 #[test]
 fn product_and_openrpc_examples_round_trip() {
     let product = example("product");
-    assert_valid(Kind::Product, &product, &[]);
+    assert_valid(AnpDocumentType::Product, &product, &[]);
     let read: Product = round_trip(&product);
     assert!(matches!(read.security, Some(Security::Inline(_))));
     assert_eq!(read.extra["brand"]["name"], "Grand Hotel");
     let methods = example("openrpc");
-    assert_valid(Kind::OpenRpc, &methods, &[]);
+    assert_valid(AnpDocumentType::OpenRpc, &methods, &[]);
     let read: OpenRpc = round_trip(&methods);
     assert_eq!(read.methods[0].params.as_ref().unwrap()[0].required, Some(true));
 }
@@ -72,9 +72,9 @@ fn product_and_openrpc_examples_round_trip() {
 fn security_definition_round_trips_every_credential_location() {
     let definitions = &example("security")["securityDefinitions"];
     round_trip::<SecurityDefinition>(&definitions["didwba_sc"]);
-    for place in Place::ALL {
+    for place in SecurityLocation::ALL {
         let mut definition = json!({"scheme": "didwba", "in": place.as_str()});
-        if place != Place::Auto {
+        if place != SecurityLocation::Auto {
             definition["name"] = json!("x");
         }
         assert_eq!(round_trip::<SecurityDefinition>(&definition).r#in, place);
@@ -87,7 +87,7 @@ fn negotiation_examples_round_trip() {
     let interface: Interface = round_trip(&example("negotiation_interface"));
     assert_eq!(interface.r#type, Interface::META);
     let description = example("negotiating_description");
-    assert_valid(Kind::AgentDescription, &description, &["/description"]);
+    assert_valid(AnpDocumentType::AgentDescription, &description, &["/description"]);
     let read: AgentDescription = round_trip(&description);
     assert_eq!(read.negotiation().unwrap().id.as_deref(), Some("interface.negotiation.default"));
     assert!(read.interface("interface.booking.structured.v1").unwrap().asks_a_person());

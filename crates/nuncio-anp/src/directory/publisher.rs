@@ -15,21 +15,21 @@ use nuncio_engine::follow::Domain;
 use serde::Serialize;
 use url::Url;
 
-use crate::client::{AnpClient, Signers};
+use crate::client::{AgentSigners, AnpClient};
 use crate::project::Host;
 use crate::wire::canonical;
 
 /// How often changes are looked for.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval after which a registration is renewed.
-const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Delay after the first failed registration; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// State of an agent's registration with one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct RegistrationStatus {
     pub agent: AgentName,
     pub directory: Domain,
     /// Last successful registration.
@@ -49,34 +49,34 @@ pub struct Told {
 
 /// Registers local agents with remote directories. Clones are cheap and share their state.
 #[derive(Clone)]
-pub struct Herald {
+pub struct DirectoryPublisher {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     engine: Engine,
     client: AnpClient,
-    signers: Arc<dyn Signers>,
+    signers: Arc<dyn AgentSigners>,
     host: Host,
     directories: Vec<Domain>,
-    told: Mutex<BTreeMap<(AgentName, Domain), Told>>,
+    statuses: Mutex<BTreeMap<(AgentName, Domain), RegistrationStatus>>,
 }
 
-impl Herald {
+impl DirectoryPublisher {
     #[must_use]
     pub fn new(
         engine: Engine,
         client: AnpClient,
-        signers: Arc<dyn Signers>,
+        signers: Arc<dyn AgentSigners>,
         host: Host,
         directories: Vec<Domain>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { engine, client, signers, host, directories, told: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { engine, client, signers, host, directories, statuses: Mutex::default() }) }
     }
 
     #[must_use]
-    pub fn told(&self) -> Vec<Told> {
-        self.inner.told().values().cloned().collect()
+    pub fn statuses(&self) -> Vec<RegistrationStatus> {
+        self.inner.statuses().values().cloned().collect()
     }
 
     /// Runs until `stop` completes.
@@ -86,35 +86,35 @@ impl Herald {
         }
         tokio::select! {
             () = stop => {}
-            () = self.inner.keep_telling() => {}
+            () = self.inner.run_registrations() => {}
         }
     }
 }
 
 impl Inner {
-    async fn keep_telling(&self) {
+    async fn run_registrations(&self) {
         loop {
-            for told in self.due() {
-                let after = self.tell(told).await;
+            for status in self.due() {
+                let after = self.register(status).await;
                 let key = (after.agent.clone(), after.directory.clone());
-                self.told().insert(key, after);
+                self.statuses().insert(key, after);
             }
             let clock = self.engine.clock();
-            clock.sleep_until(self.engine.now().after(LOOK)).await;
+            clock.sleep_until(self.engine.now().after(POLL_INTERVAL)).await;
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeMap<(AgentName, Domain), Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn statuses(&self) -> MutexGuard<'_, BTreeMap<(AgentName, Domain), RegistrationStatus>> {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The registrations to make now. Agents that are not publicly listed are skipped.
-    fn due(&self) -> Vec<Told> {
+    fn due(&self) -> Vec<RegistrationStatus> {
         let now = self.engine.now();
-        let mut told = self.told();
+        let mut status = self.statuses();
         let agents = self.engine.agents();
         let agents: Vec<_> = agents.iter().filter(|agent| agent.presence.listed).collect();
-        told.retain(|(name, _), _| agents.iter().any(|agent| agent.name == *name));
+        status.retain(|(name, _), _| agents.iter().any(|agent| agent.name == *name));
         let mut due = Vec::new();
         for agent in agents {
             let did = self.signers.signer(&agent.name).map(|signer| signer.did().to_string());
@@ -122,7 +122,7 @@ impl Inner {
             let description = Digest::of_bytes(&said);
             for directory in &self.directories {
                 let key = (agent.name.clone(), directory.clone());
-                let known = told.entry(key).or_insert_with(|| Told {
+                let known = status.entry(key).or_insert_with(|| RegistrationStatus {
                     agent: agent.name.clone(),
                     directory: directory.clone(),
                     registered: None,
@@ -133,7 +133,7 @@ impl Inner {
                     description,
                 });
                 if known.description != description {
-                    *known = Told { description, next: now, failures: 0, ..known.clone() };
+                    *known = RegistrationStatus { description, next: now, failures: 0, ..known.clone() };
                 }
                 if known.next <= now {
                     due.push(known.clone());
@@ -143,37 +143,45 @@ impl Inner {
         due
     }
 
-    async fn tell(&self, told: Told) -> Told {
-        let outcome = match (self.signers.signer(&told.agent), Url::parse(&self.host.description_url(&told.agent))) {
+    async fn register(&self, status: RegistrationStatus) -> RegistrationStatus {
+        let outcome = match (self.signers.signer(&status.agent), Url::parse(&self.host.description_url(&status.agent)))
+        {
             (Some(signer), Ok(url)) => {
                 let client = self.client.clone().signed_by(Some(signer));
-                client.register(told.directory.url(), &url).await.map_err(|error| error.to_string())
+                client.register(status.directory.url(), &url).await.map_err(|error| error.to_string())
             }
             _ => Err("the agent has no DID to sign with".to_owned()),
         };
         let now = self.engine.now();
         match outcome {
             Ok(receipt) => {
-                if told.registered.is_none() || told.failures > 0 {
-                    tracing::info!(agent = %told.agent, directory = %told.directory, "registered with a directory");
+                if status.registered.is_none() || status.failures > 0 {
+                    tracing::info!(agent = %status.agent, directory = %status.directory, "registered with a directory");
                 }
                 let id = receipt.id;
-                Told { registered: Some(now), id, next: now.after(AGAIN), failures: 0, problem: None, ..told }
+                RegistrationStatus {
+                    registered: Some(now),
+                    id,
+                    next: now.after(RENEWAL_INTERVAL),
+                    failures: 0,
+                    problem: None,
+                    ..status
+                }
             }
             Err(why) => {
-                if told.failures == 0 {
-                    tracing::warn!(agent = %told.agent, directory = %told.directory, why, "cannot register with a directory");
+                if status.failures == 0 {
+                    tracing::warn!(agent = %status.agent, directory = %status.directory, why, "cannot register with a directory");
                 }
-                let pause = FIRST_PAUSE.saturating_mul(1 << told.failures.min(20)).min(LONGEST_PAUSE);
-                let failures = told.failures.saturating_add(1);
-                Told { next: now.after(pause), failures, problem: Some(why), ..told }
+                let pause = FIRST_PAUSE.saturating_mul(1 << status.failures.min(20)).min(LONGEST_PAUSE);
+                let failures = status.failures.saturating_add(1);
+                RegistrationStatus { next: now.after(pause), failures, problem: Some(why), ..status }
             }
         }
     }
 }
 
-impl fmt::Debug for Herald {
+impl fmt::Debug for DirectoryPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Herald").field("directories", &self.inner.directories).finish_non_exhaustive()
+        f.debug_struct("DirectoryPublisher").field("directories", &self.inner.directories).finish_non_exhaustive()
     }
 }

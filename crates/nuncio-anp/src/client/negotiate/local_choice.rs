@@ -10,9 +10,9 @@ use nuncio_core::negotiation::{
 };
 use nuncio_engine::ports::entropy::random_name;
 
-use super::{Agreement, Decided, Wish};
+use super::{Agreement, ChosenBy, NegotiationRequest};
 use crate::client::AnpClient;
-use crate::client::describe::Described;
+use crate::client::describe::VerifiedDescription;
 use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
 use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
@@ -24,8 +24,8 @@ const LOOKED_AT: usize = 256;
 
 pub(super) fn choose(
     client: &AnpClient,
-    agent: &Described,
-    wish: &Wish,
+    agent: &VerifiedDescription,
+    wish: &NegotiationRequest,
     why: String,
 ) -> Result<Agreement, ClientError> {
     let now = client.clock.now();
@@ -50,11 +50,11 @@ pub(super) fn choose(
         Err(refusal) => return Err(ClientError::said(&agent.url, RpcError::from(&refusal))),
     };
     let notes = vec![format!("chosen here, by its description alone: {why}")];
-    Ok(Agreement { result, decided: Decided::Here { why }, notes, reused: false })
+    Ok(Agreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
 }
 
 /// Converts the described interfaces to offers. Missing information is assumed to be the minimum.
-fn offers(agent: &Described) -> Vec<InterfaceOffer> {
+fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
     let description = &agent.description;
     let mut offers: Vec<InterfaceOffer> = Vec::new();
     for (place, interface) in description.interfaces.iter().flatten().enumerate().take(LOOKED_AT) {
@@ -74,7 +74,7 @@ fn offers(agent: &Described) -> Vec<InterfaceOffer> {
     offers
 }
 
-fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
+fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
     let description = &agent.description;
     let protections = interface.security_profiles.iter().flatten().filter_map(|text| SecurityProfile::parse(text));
     let mut security_profiles: Vec<_> = protections.collect();

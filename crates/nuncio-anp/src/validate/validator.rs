@@ -8,19 +8,19 @@ use url::Url;
 
 /// Collects the faults of a document.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct DocumentValidator {
     pub(super) errors: Vec<DocumentFault>,
     pub(super) warnings: Vec<DocumentFault>,
 }
 
 /// A JSON value and the JSON pointer to it.
 #[derive(Clone)]
-pub(super) struct Node<'a> {
+pub(super) struct JsonNode<'a> {
     pub(super) value: &'a Value,
     pub(super) path: String,
 }
 
-impl<'a> Node<'a> {
+impl<'a> JsonNode<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -55,48 +55,48 @@ impl<'a> Node<'a> {
     }
 }
 
-impl Desk {
+impl DocumentValidator {
     /// Returns whether the limit of reported errors is exceeded.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() > MAX_FAULTS
     }
 
-    pub(super) fn error(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+    pub(super) fn error(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.errors.len() <= MAX_FAULTS {
             self.errors.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
         }
     }
 
-    pub(super) fn warning(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+    pub(super) fn warning(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.warnings.len() <= MAX_FAULTS {
             self.warnings.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
         }
     }
 
-    pub(super) fn missing(&mut self, node: &Node<'_>, name: &str, expected: &str) {
+    pub(super) fn missing(&mut self, node: &JsonNode<'_>, name: &str, expected: &str) {
         if self.errors.len() <= MAX_FAULTS {
             let message = format!("is missing: {expected}");
             self.errors.push(DocumentFault::new(node.at(name), message, expected, Value::Null));
         }
     }
 
-    pub(super) fn better(&mut self, node: &Node<'_>, name: &str, why: &str) {
+    pub(super) fn better(&mut self, node: &JsonNode<'_>, name: &str, why: &str) {
         if self.warnings.len() <= MAX_FAULTS {
             self.warnings.push(DocumentFault::new(node.at(name), format!("is missing: {why}"), why, Value::Null));
         }
     }
 
     /// Reports an error unless this is an object.
-    pub(super) fn object(&mut self, node: &Node<'_>) -> bool {
+    pub(super) fn object(&mut self, node: &JsonNode<'_>) -> bool {
         self.is(node, Value::is_object, "an object")
     }
 
     /// Reports an error unless this is a list.
-    pub(super) fn list(&mut self, node: &Node<'_>) -> bool {
+    pub(super) fn list(&mut self, node: &JsonNode<'_>) -> bool {
         self.is(node, Value::is_array, "a list")
     }
 
-    fn is(&mut self, node: &Node<'_>, test: fn(&Value) -> bool, what: &str) -> bool {
+    fn is(&mut self, node: &JsonNode<'_>, test: fn(&Value) -> bool, what: &str) -> bool {
         let holds = test(node.value);
         if !holds {
             self.error(node, format!("must be {what}"), what);
@@ -105,14 +105,14 @@ impl Desk {
     }
 
     /// An optional value of any type except null, which would be lost when written back.
-    pub(super) fn may_say(&mut self, node: &Node<'_>, name: &str) {
+    pub(super) fn may_say(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(said) = node.get(name) {
             self.is(&said, |value| !value.is_null(), "something, not null");
         }
     }
 
     /// A required, non-empty string.
-    pub(super) fn need_text<'a>(&mut self, node: &Node<'a>, name: &str, what: &str) -> Option<&'a str> {
+    pub(super) fn need_text<'a>(&mut self, node: &JsonNode<'a>, name: &str, what: &str) -> Option<&'a str> {
         match node.get(name) {
             Some(text) => self.filled(&text),
             None => {
@@ -123,11 +123,11 @@ impl Desk {
     }
 
     /// An optional, non-empty string.
-    pub(super) fn may_text<'a>(&mut self, node: &Node<'a>, name: &str) -> Option<&'a str> {
+    pub(super) fn may_text<'a>(&mut self, node: &JsonNode<'a>, name: &str) -> Option<&'a str> {
         node.get(name).and_then(|text| self.filled(&text))
     }
 
-    pub(super) fn filled<'a>(&mut self, node: &Node<'a>) -> Option<&'a str> {
+    pub(super) fn filled<'a>(&mut self, node: &JsonNode<'a>) -> Option<&'a str> {
         match node.text() {
             None => self.error(node, "must be a text", "a text"),
             Some(text) if text.trim().is_empty() => self.error(node, "must not be empty", "some text"),
@@ -137,7 +137,7 @@ impl Desk {
     }
 
     /// A required string with exactly this value.
-    pub(super) fn need_word(&mut self, node: &Node<'_>, name: &str, word: &str) {
+    pub(super) fn need_word(&mut self, node: &JsonNode<'_>, name: &str, word: &str) {
         let Some(found) = node.get(name) else {
             self.missing(node, name, &format!("{word:?}"));
             return;
@@ -148,14 +148,14 @@ impl Desk {
     }
 
     /// An optional boolean.
-    pub(super) fn may_flag(&mut self, node: &Node<'_>, name: &str) {
+    pub(super) fn may_flag(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(flag) = node.get(name) {
             self.is(&flag, Value::is_boolean, "true or false");
         }
     }
 
     /// An optional list of non-empty strings.
-    pub(super) fn may_texts(&mut self, node: &Node<'_>, name: &str) {
+    pub(super) fn may_texts(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(list) = node.get(name)
             && self.list(&list)
         {
@@ -166,7 +166,7 @@ impl Desk {
     }
 
     /// An optional http or https URL.
-    pub(super) fn may_url(&mut self, node: &Node<'_>, name: &str) {
+    pub(super) fn may_url(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(url) = node.get(name)
             && let Some(text) = self.filled(&url)
             && !is_web_address(text)
@@ -176,7 +176,7 @@ impl Desk {
     }
 
     /// An optional timestamp with an offset.
-    pub(super) fn may_time(&mut self, node: &Node<'_>, name: &str) {
+    pub(super) fn may_time(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(time) = node.get(name)
             && let Some(text) = self.filled(&time)
             && text.parse::<Timestamp>().is_err()
@@ -204,6 +204,6 @@ fn shown(value: &Value) -> Value {
     }
 }
 
-pub(super) fn object_of<'a>(node: &Node<'a>, name: &str) -> Option<&'a Map<String, Value>> {
+pub(super) fn object_of<'a>(node: &JsonNode<'a>, name: &str) -> Option<&'a Map<String, Value>> {
     node.value.get(name)?.as_object()
 }

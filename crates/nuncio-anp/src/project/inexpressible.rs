@@ -6,17 +6,18 @@ use serde_json::Value;
 
 /// Lists the parts of a declared agent that ANP cannot express, as sentences for its author.
 #[must_use]
-pub fn unsaid(agent: &Agent) -> Vec<String> {
-    let mut unsaid = Vec::new();
+pub fn inexpressible(agent: &Agent) -> Vec<String> {
+    let mut inexpressible = Vec::new();
     for option in &agent.options {
-        unsaid.push(format!("option {}: callers cannot set it", option.name));
+        inexpressible.push(format!("option {}: callers cannot set it", option.name));
     }
     if !agent.scopes.is_empty() {
-        unsaid.push("scope: callers are not told which permission a tool needs, nor how sensitive it is".to_owned());
+        inexpressible
+            .push("scope: callers are not told which permission a tool needs, nor how sensitive it is".to_owned());
     }
     let speaks_mcp = agent.interfaces.iter().any(|it| it.protocol.eq_ignore_ascii_case("MCP"));
     if agent.exposed_tools().next().is_some() && !speaks_mcp {
-        unsaid.push(
+        inexpressible.push(
             "tool: no MCP interface is described, since this server is no MCP server; [[interface]] names one elsewhere"
                 .to_owned(),
         );
@@ -24,11 +25,11 @@ pub fn unsaid(agent: &Agent) -> Vec<String> {
     for tool in agent.exposed_tools() {
         let schemas = std::iter::once(tool.input.source()).chain(tool.output.as_ref().map(Schema::source));
         if schemas.into_iter().any(refers_by_anchor) {
-            unsaid
+            inexpressible
                 .push(format!("tool {}: references by $id, $anchor or $dynamicRef lead nowhere in OpenRPC", tool.name));
         }
     }
-    unsaid
+    inexpressible
 }
 
 fn refers_by_anchor(schema: &Value) -> bool {

@@ -1,19 +1,19 @@
-//! Hosts that do as they are told, well or badly, and a world in which they have names.
+//! Test servers with scripted responses, and a client that resolves their names.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_anp::client::{AnpClient, KeySigner, Options, Signs};
-use nuncio_anp::project::{ConversationState, Host as Published, Moment, ToolSet, ToolState};
+use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
+use nuncio_anp::project::{ConversationState, Host as Published, OfferContext, ToolSet, ToolState};
 use nuncio_anp::wire::{Request, RpcError};
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_core::agent::Agent;
 use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
-use nuncio_identity::proof::{self, Encoding, ProofOptions};
+use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
 use nuncio_identity::{Did, NewDocument, Service, SigningKey};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,14 +26,13 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
 pub(crate) const HOTEL: &str = "https://grand-hotel.example";
 pub(crate) const AD: &str = "https://grand-hotel.example/agents/hotel-assistant/ad.json";
 
-/// What a client sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Received {
+impl ReceivedRequest {
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
     }
@@ -52,13 +51,12 @@ impl Received {
     }
 }
 
-/// What a host answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Whole(u16, Vec<(&'static str, String)>, String),
     /// A body without end.
     Endless,
-    /// Nothing, ever.
+    /// No response at all.
     Silent,
 }
 
@@ -80,17 +78,17 @@ impl Reply {
     }
 }
 
-/// A server that answers as a function says: the request, and how many of the same line came before.
+/// A server whose responses come from a function of the request and the number of earlier requests with the same line.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
-    pub(crate) async fn start(answer: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (log, answer) = (Arc::clone(&received), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -110,7 +108,7 @@ impl Server {
         Self { port, received }
     }
 
-    pub(crate) fn got(&self, line: &str) -> Vec<Received> {
+    pub(crate) fn got(&self, line: &str) -> Vec<ReceivedRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
 
@@ -118,13 +116,13 @@ impl Server {
         self.got(line).len()
     }
 
-    /// How often a method of the core binding was asked for.
+    /// Number of requests for a method of the core binding.
     pub(crate) fn asked(&self, method: &str) -> usize {
         self.got("POST /anp").iter().filter(|one| one.json()["method"] == method).count()
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Received> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -134,7 +132,7 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
             break end;
         }
     };
-    let mut received = Received { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let mut received = ReceivedRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -162,19 +160,19 @@ async fn write(stream: &mut TcpStream, reply: Reply) {
     }
 }
 
-/// The real way out, with names for hosts on this machine: `https://NAME` is one of them.
+/// The real HTTP client, which maps `https://NAME` to test servers on this machine.
 #[derive(Debug)]
-struct Names {
+struct NamedHosts {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
-    /// The path that is given hardly any time.
+    /// A path with a very short timeout.
     hurried: Option<&'static str>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
 }
 
 #[async_trait::async_trait]
-impl Fetch for Names {
-    async fn fetch(&self, mut request: Outgoing) -> Result<Incoming, FetchError> {
+impl Fetch for NamedHosts {
+    async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
         if self.hurried == Some(request.url.path()) {
             request.timeout = Duration::from_millis(50);
@@ -188,18 +186,18 @@ impl Fetch for Names {
     }
 }
 
-/// A clock that is moved by hand.
+/// A clock that tests advance.
 #[derive(Debug)]
-pub(crate) struct Hand(Mutex<Timestamp>);
+pub(crate) struct ManualClock(Mutex<Timestamp>);
 
-impl Hand {
+impl ManualClock {
     pub(crate) fn advance(&self, span: Duration) {
         let mut now = self.0.lock().unwrap();
         *now = now.after(span);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         *self.0.lock().unwrap()
     }
@@ -209,11 +207,11 @@ impl Clock for Hand {
     }
 }
 
-/// Numbers, each once.
+/// Counts up instead of random bytes.
 #[derive(Debug, Default)]
-struct Counted(Mutex<u8>);
+struct CountingEntropy(Mutex<u8>);
 
-impl Entropy for Counted {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let mut next = self.0.lock().unwrap();
         *next = next.wrapping_add(1);
@@ -221,37 +219,38 @@ impl Entropy for Counted {
     }
 }
 
-/// A client in a world of named hosts.
-pub(crate) struct World {
+/// A client and its test servers.
+pub(crate) struct TestClient {
     pub(crate) client: AnpClient,
-    pub(crate) clock: Arc<Hand>,
+    pub(crate) clock: Arc<ManualClock>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
 }
 
-impl World {
+impl TestClient {
     pub(crate) fn new(names: &[(&str, &Server)]) -> Self {
         Self::hurried(names, None)
     }
 
-    /// With hardly any time for one path, and enough for all others.
+    /// Sets a very short timeout for one path.
     pub(crate) fn hurried(names: &[(&str, &Server)], hurried: Option<&'static str>) -> Self {
         let ports = names.iter().map(|(name, server)| ((*name).to_owned(), server.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
-        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts) };
-        let clock = Arc::new(Hand(Mutex::new(NOW)));
-        let options = Options { pages: 5, ..Options::default() };
-        let client = AnpClient::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::<Counted>::default(), options);
+        let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts) };
+        let clock = Arc::new(ManualClock(Mutex::new(NOW)));
+        let options = AnpClientOptions { pages: 5, ..AnpClientOptions::default() };
+        let client =
+            AnpClient::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::<CountingEntropy>::default(), options);
         Self { client, clock, trusts }
     }
 
-    /// The same with a DID to sign with.
+    /// Adds a DID to sign with.
     pub(crate) fn signed(mut self) -> Self {
-        let signer: Arc<dyn Signs> = Arc::new(KeySigner::new(
+        let signer: Arc<dyn RequestSigner> = Arc::new(KeySigner::new(
             caller_did(),
             caller_key(),
             Arc::clone(&self.clock) as _,
-            Arc::<Counted>::default(),
+            Arc::<CountingEntropy>::default(),
         ));
         self.client = self.client.signed_by(Some(signer));
         self
@@ -278,7 +277,7 @@ pub(crate) fn hotel_did() -> Did {
     Did::for_key("grand-hotel.example", None, &["agents", "hotel-assistant"], &hotel_key()).unwrap()
 }
 
-/// Where the hotel's DID document is.
+/// Request line of the hotel's DID document.
 pub(crate) fn did_line() -> String {
     let url = Url::parse(&hotel_did().resolution_url()).unwrap();
     format!("GET {}", url.path())
@@ -292,7 +291,7 @@ pub(crate) fn service_did() -> Did {
     Did::parse("did:wba:grand-hotel.example").unwrap()
 }
 
-/// The hotel's DID document, with its services as said.
+/// The hotel's DID document with these services.
 pub(crate) fn did_document(services: &[(&str, &str)]) -> Value {
     let did = hotel_did();
     let mut document = NewDocument::new(&did, NOW);
@@ -309,7 +308,7 @@ pub(crate) fn usual_document() -> Value {
     did_document(&[("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")])
 }
 
-/// The hotel's description, changed, then signed.
+/// The hotel's description, changed and then signed.
 pub(crate) fn description(change: impl Fn(&mut Value)) -> Value {
     let mut value = json!(Published::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
     change(&mut value);
@@ -321,11 +320,11 @@ pub(crate) fn prove(value: Value, domain: Option<&str>) -> Value {
     let key = hotel_did().url("key-1");
     let challenge = domain.map(|_| "c-1");
     let options = ProofOptions { verification_method: &key, created: NOW, domain, challenge };
-    proof::sign(&mut members, &hotel_key(), &options, Encoding::Multibase);
+    proof::sign(&mut members, &hotel_key(), &options, ProofEncoding::Multibase);
     Value::Object(members)
 }
 
-/// What the hotel's service can do.
+/// Capabilities of the hotel's service.
 pub(crate) fn capabilities() -> Value {
     json!({
         "service_did": service_did().as_str(),
@@ -335,8 +334,8 @@ pub(crate) fn capabilities() -> Value {
     })
 }
 
-/// What the hotel's service answers to a negotiation, judged as ours judges.
-pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
+/// The hotel's response to a negotiation, computed by our own implementation.
+pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
     let request = Request::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
     let open = |_: &nuncio_core::agent::Tool| ToolState {
         available: true,
@@ -352,7 +351,7 @@ pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
         drafts: false,
         signs: true,
     };
-    let moment = Moment { tool: &open, conversation };
+    let moment = OfferContext { tool: &open, conversation };
     let offers = InterfaceOffers::new(Published::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
@@ -365,8 +364,8 @@ pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
     }
 }
 
-/// A JSON-RPC answer to a request.
-pub(crate) fn rpc(request: &Received, outcome: Result<Value, RpcError>) -> Reply {
+/// A JSON-RPC response to a request.
+pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -> Reply {
     let id = request.json()["id"].clone();
     Reply::json(&match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -374,8 +373,10 @@ pub(crate) fn rpc(request: &Received, outcome: Result<Value, RpcError>) -> Reply
     })
 }
 
-/// A hotel that behaves, unless `odd` has another answer to a request.
-pub(crate) async fn grand_hotel(odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Server {
+/// A correct server, except where `odd` returns another response.
+pub(crate) async fn grand_hotel(
+    odd: impl Fn(&ReceivedRequest, usize) -> Option<Reply> + Send + Sync + 'static,
+) -> Server {
     let published = Published::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));

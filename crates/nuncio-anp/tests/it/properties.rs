@@ -1,6 +1,6 @@
 //! Properties of arbitrary documents and requests.
 
-use nuncio_anp::validate::{self, Document, Kind};
+use nuncio_anp::validate::{self, AnpDocument, AnpDocumentType};
 use nuncio_anp::wire::{AgentDescription, CollectionPage, OpenRpc, Product, Request};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn set(document: &mut Value, path: &str, value: Option<Value>) {
 }
 
 /// The example documents of the specifications.
-fn documents() -> Vec<(Kind, Value)> {
+fn documents() -> Vec<(AnpDocumentType, Value)> {
     let page = json!({
         "@type": "CollectionPage", "url": "https://a.example/x", "next": "https://a.example/y",
         "items": [{"@type": "ad:AgentDescription", "name": "A", "@id": "https://a.example/ad.json"}],
@@ -69,17 +69,17 @@ fn documents() -> Vec<(Kind, Value)> {
     whole["interfaces"][0]["content"] = json!({"yaml": true});
     whole["Infomations"][0]["content"] = json!({"@type": "Product"});
     vec![
-        (Kind::AgentDescription, whole),
-        (Kind::AgentDescription, example("negotiating_description")),
-        (Kind::OpenRpc, example("openrpc")),
-        (Kind::Product, example("product")),
-        (Kind::CollectionPage, page),
+        (AnpDocumentType::AgentDescription, whole),
+        (AnpDocumentType::AgentDescription, example("negotiating_description")),
+        (AnpDocumentType::OpenRpc, example("openrpc")),
+        (AnpDocumentType::Product, example("product")),
+        (AnpDocumentType::CollectionPage, page),
     ]
 }
 
 /// One of them with a few changes.
-fn any_document() -> impl Strategy<Value = (Kind, Value)> {
-    let changed = |(kind, document): (Kind, Value)| {
+fn any_document() -> impl Strategy<Value = (AnpDocumentType, Value)> {
+    let changed = |(kind, document): (AnpDocumentType, Value)| {
         let mut found = Vec::new();
         places(&document, "", &mut found);
         let change = (proptest::sample::select(found), proptest::sample::select(wrong()));
@@ -91,22 +91,22 @@ fn any_document() -> impl Strategy<Value = (Kind, Value)> {
     })
 }
 
-fn reads(kind: Kind, document: &Value) -> bool {
-    fn as_type<T: Document>(document: &Value) -> bool {
+fn reads(kind: AnpDocumentType, document: &Value) -> bool {
+    fn as_type<T: AnpDocument>(document: &Value) -> bool {
         let read = validate::parse::<T>(document.to_string().as_bytes());
         // Nothing is lost.
         read.is_ok_and(|read| serde_json::to_value(read).is_ok_and(|written| written == *document))
     }
     match kind {
-        Kind::AgentDescription => as_type::<AgentDescription>(document),
-        Kind::OpenRpc => as_type::<OpenRpc>(document),
-        Kind::Product => as_type::<Product>(document),
-        Kind::CollectionPage => as_type::<CollectionPage>(document),
+        AnpDocumentType::AgentDescription => as_type::<AgentDescription>(document),
+        AnpDocumentType::OpenRpc => as_type::<OpenRpc>(document),
+        AnpDocumentType::Product => as_type::<Product>(document),
+        AnpDocumentType::CollectionPage => as_type::<CollectionPage>(document),
     }
 }
 
 /// A valid document can be parsed and written back unchanged, and every fault points to an existing location.
-fn holds(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
+fn holds(kind: AnpDocumentType, document: &Value) -> Result<(), TestCaseError> {
     let report = validate::check(kind, document);
     prop_assert_eq!(report.valid, reads(kind, document), "{}\n{}", report, document);
     for fault in report.errors.iter().chain(&report.warnings).filter(|fault| !fault.message.starts_with("is missing")) {
