@@ -180,7 +180,7 @@ impl AuditLog {
 
     /// Changes that delete entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
     pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
-        let before = now.before(KEPT);
+        let before = now.before(AUDIT_RETENTION);
         let mut state = self.state()?;
         let mut changes = Vec::new();
         for chained in self.all()?.iter().take_while(|chained| chained.entry.timestamp < before) {

@@ -226,7 +226,7 @@ impl Device {
     fn tidy(&self) -> Result<(), DeviceError> {
         let _lock = self.state_lock();
         let mut changes = self.audit_log().forget(self.now())?;
-        changes.extend(calls::forget(self.records(), self.now().before(crate::audit::KEPT))?);
+        changes.extend(calls::forget(self.records(), self.now().before(crate::audit::AUDIT_RETENTION))?);
         Ok(self.records().save(changes)?)
     }
 
