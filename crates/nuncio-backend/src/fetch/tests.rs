@@ -18,8 +18,8 @@ fn to_loopback(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>
     answer(&["127.0.0.1"])
 }
 
-fn request(url: &str) -> Outgoing {
-    Outgoing {
+fn request(url: &str) -> FetchRequest {
+    FetchRequest {
         method: "GET",
         url: Url::parse(url).unwrap(),
         headers: Vec::new(),
@@ -30,7 +30,7 @@ fn request(url: &str) -> Outgoing {
     }
 }
 
-fn assert_refused(outcome: Result<Incoming, FetchError>, because: &str) {
+fn assert_refused(outcome: Result<FetchResponse, FetchError>, because: &str) {
     match outcome {
         Err(FetchError::Refused { why, .. }) => assert!(why.contains(because), "{why}"),
         other => panic!("not refused: {other:?}"),
