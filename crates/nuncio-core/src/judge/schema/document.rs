@@ -215,7 +215,7 @@ pub(crate) fn says_the_same(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>, 
         for reference in references {
             match (old.resolve(reference, SchemaLocation::ROOT), new.resolve(reference, SchemaLocation::ROOT)) {
                 (Some(ReferenceTarget::Here(before, _)), Some(ReferenceTarget::Here(after, _))) if before == after => {
-                    left.push(before)
+                    left.push(before);
                 }
                 (Some(ReferenceTarget::Elsewhere(before)), Some(ReferenceTarget::Elsewhere(after)))
                     if before == after => {}

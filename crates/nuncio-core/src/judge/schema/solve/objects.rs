@@ -333,7 +333,7 @@ impl Solver<'_> {
                 match self.satisfy(goals.clone()) {
                     SolverResult::Empty => {}
                     SolverResult::Model(value) if sure => {
-                        slots.push(Slot { name: key, kind: None, goals, value, sure })
+                        slots.push(Slot { name: key, kind: None, goals, value, sure });
                     }
                     _ => unsure = true,
                 }
