@@ -1,10 +1,10 @@
-//! The operator's desk: what commands ask of a server that runs, over a socket only its owner may
+//! The admin API: commands to a running server, over a socket only its owner may
 //! open, or do themselves when none runs. Both ways go through one function.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::directory::{Herald, Keeper};
+use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
 use nuncio_core::Code;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::grant::{GrantTerm, KeyScopes};
@@ -14,7 +14,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::store::{ApiKey, KeyRole, KeyTerm};
 use nuncio_engine::record::AuditProof;
-use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
 use nuncio_skill::crawl::Crawler;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::devices::Devices;
-use crate::dids::{Dids, Subject};
+use crate::dids::{DidSubject, Dids};
 use crate::error::StartError;
 use crate::messages::Messages;
 use crate::registry;
@@ -35,22 +35,20 @@ mod users;
 
 pub use nuncio_engine::follow::Domain;
 pub(crate) use ordered::account;
-pub use ordered::{OrderedBy, this_account};
+pub use ordered::{OrderIssuer, this_account};
 pub use socket::ask;
 pub(crate) use socket::listen;
-pub(crate) use users::Host;
+pub(crate) use users::InviteServer;
 
-/// Something an operator asks for. One JSON line on the socket.
+/// A command of the operator: one JSON line on the admin socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Order {
+pub enum AdminCommand {
     /// Make an API key.
     KeyCreate {
-        /// What to call it.
         name: Option<String>,
-        /// Whose it is.
         person: Option<PersonName>,
-        /// What it may do; all when empty.
+        /// Scopes of the key; all when empty.
         scopes: Vec<ScopeId>,
         /// Whether it signs requests rather than being sent with them.
         #[serde(default)]
@@ -58,51 +56,39 @@ pub enum Order {
         /// Whether it opens the metrics and the operators' routes.
         #[serde(default)]
         operator: bool,
-        /// When it expires; never when absent.
+        /// Expiry of the key; never when absent.
         #[serde(default)]
         term: Option<KeyTerm>,
     },
-    /// List the keys.
     KeyList,
-    /// Take a key back.
     KeyRevoke {
-        /// Its id or name.
+        /// Id or name of the key.
         which: String,
     },
-    /// Give a key a new secret.
     KeyRotate {
-        /// Its id or name.
+        /// Id or name of the key.
         which: String,
-        /// When the new secret expires; as the key says when absent.
+        /// Expiry of the new secret; by the rule of the key when absent.
         #[serde(default)]
         term: Option<KeyTerm>,
         /// For how many seconds the old secret counts beside it.
         #[serde(default)]
         overlap_seconds: u64,
     },
-    /// Give scopes.
     GrantCreate {
-        /// To whom.
         principal: Principal,
-        /// For which agent.
         agent: AgentName,
-        /// What.
         scopes: Vec<ScopeId>,
         /// Until when; until revoked when absent.
         until: Option<Timestamp>,
-        /// For one call only.
         once: bool,
     },
-    /// List what was given.
     GrantList,
-    /// Take it back.
     GrantRevoke {
-        /// Which.
         id: GrantId,
     },
     /// Invite a person, or a further device of theirs.
     UserInvite {
-        /// Who.
         name: PersonName,
         /// For how many seconds the code is good; a week when absent.
         #[serde(default)]
@@ -112,84 +98,58 @@ pub enum Order {
     UserList,
     /// List a person's devices.
     UserDevices {
-        /// Whose.
         name: PersonName,
     },
-    /// Take a device away.
     UserRevoke {
-        /// Whose.
         name: PersonName,
-        /// Which; all of them when absent.
+        /// The device; all of the person's when absent.
         device: Option<DeviceId>,
     },
     /// Erase a person's data.
     UserForget {
-        /// Who.
         name: PersonName,
     },
-    /// List the questions that wait.
+    /// List the approvals that wait.
     ApproveList,
-    /// Say yes.
     ApproveAllow {
-        /// To which.
         id: ApprovalId,
     },
-    /// Say no.
     ApproveDeny {
-        /// To which.
         id: ApprovalId,
-        /// Why.
         reason: Option<String>,
     },
-    /// List the work that waits for people.
+    /// List the tasks that wait for people.
     TaskList,
-    /// Show one piece of it.
     TaskShow {
-        /// Which.
         id: TaskId,
     },
-    /// Somebody takes it.
     TaskTake {
-        /// Which.
         id: TaskId,
-        /// Who.
         by: String,
-        /// Also from somebody else.
+        /// Takes the task over from the person who holds it.
         over: bool,
     },
-    /// Somebody gives it back.
     TaskGiveBack {
-        /// Which.
         id: TaskId,
-        /// Who.
         by: String,
     },
-    /// Somebody has done it.
     TaskFinish {
-        /// Which.
         id: TaskId,
-        /// Who.
         by: String,
-        /// The result.
         output: Value,
     },
-    /// Somebody will not do it.
+    /// Refuse a task.
     TaskRefuse {
-        /// Which.
         id: TaskId,
-        /// Who.
         by: String,
-        /// Why; may be empty.
         reason: String,
     },
     /// List the skills of a domain beside our own.
     RegistryFollow {
-        /// Which.
         domain: Domain,
     },
     /// List them no more.
     RegistryUnfollow {
-        /// Which.
         domain: Domain,
     },
     /// List the domains that are followed.
@@ -199,61 +159,47 @@ pub enum Order {
         /// The address of its description, or its DID.
         target: String,
     },
-    /// List it no more.
     RegistryRemove {
-        /// Its id, its DID, or the address of its description.
+        /// Id or DID of the agent, or the URL of its description.
+        /// Id or name of the key.
         which: String,
     },
     /// List the agents of other hosts in the directory, and where ours are registered.
     RegistryAgents,
     /// Have an agent send a message to another.
     MessageSend {
-        /// Who sends it.
         agent: AgentName,
-        /// To whom: a DID, or what leads to one.
         to: String,
-        /// What it says.
         text: String,
     },
     /// Show a message that was sent, and its answer once it came.
     MessageShow {
-        /// Who sent it.
         agent: AgentName,
-        /// Which.
         id: String,
     },
-    /// Say that a DID belongs to a person.
     DidLink {
-        /// The DID.
         did: String,
-        /// The person.
         person: PersonName,
     },
-    /// Say that a DID belongs to nobody.
     DidUnlink {
-        /// The DID.
         did: String,
     },
     /// List the DIDs that belong to people.
     DidLinks,
-    /// Show DIDs.
     DidShow {
-        /// Of this agent; of the service and all agents when absent.
+        /// The agent; the service and all agents when absent.
         agent: Option<AgentName>,
     },
-    /// Give a new key.
     DidRotate {
-        /// To whom.
-        subject: Subject,
+        subject: DidSubject,
     },
     /// Move all DIDs to another address.
     DidMove {
-        /// What every address begins with from then on.
+        /// The new public URL.
         to: String,
     },
     /// List audit records.
     AuditList {
-        /// Those behind this number.
         after: u64,
         /// At most so many.
         limit: usize,
@@ -262,33 +208,28 @@ pub enum Order {
     AuditVerify,
     /// Delete old audit records.
     AuditPrune {
-        /// Those that ended before then.
         before: Timestamp,
     },
     /// Show what all records say about a call.
     AuditExplain {
-        /// The call.
         call: CallId,
     },
     /// Look for damage in the store.
     StoreCheck,
 }
 
-/// Where orders are carried out.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub struct AdminApi {
     engine: Engine,
     checkpoints: Arc<Checkpoints>,
-    /// Who reads followed domains; none while no server runs.
+    /// Reads followed domains; none while no server runs.
     crawler: Option<Crawler>,
-    /// Who lists agents of other hosts.
-    keeper: Option<Keeper>,
-    /// Who registers ours elsewhere; none while no server runs.
-    herald: Option<Herald>,
-    /// Who sends messages; none while no server runs.
+    keeper: Option<DirectoryIndex>,
+    /// Registers own agents at other directories; none while no server runs.
+    herald: Option<DirectoryPublisher>,
+    /// Sends messages; none while no server runs.
     messages: Option<Messages>,
-    /// What people are told of this server.
-    people: Option<Host>,
+    people: Option<InviteServer>,
     dids: Dids,
     /// The keys and sessions that agents have with people's devices.
     devices: Option<Arc<Devices>>,
@@ -296,7 +237,7 @@ pub struct Desk {
     data: Option<Arc<DataDir>>,
 }
 
-impl Desk {
+impl AdminApi {
     pub(crate) fn new(engine: Engine, checkpoints: Checkpoints, dids: Dids, data: Option<DataDir>) -> Self {
         Self {
             engine,
@@ -317,12 +258,12 @@ impl Desk {
         self
     }
 
-    pub(crate) fn with_people(mut self, people: Host) -> Self {
+    pub(crate) fn with_people(mut self, people: InviteServer) -> Self {
         self.people = Some(people);
         self
     }
 
-    fn people(&self) -> Result<&Host, EngineError> {
+    fn people(&self) -> Result<&InviteServer, EngineError> {
         self.people.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there are no people here"))
     }
 
@@ -331,7 +272,7 @@ impl Desk {
         self
     }
 
-    pub(crate) fn with_keeper(mut self, keeper: Keeper, herald: Option<Herald>) -> Self {
+    pub(crate) fn with_keeper(mut self, keeper: DirectoryIndex, herald: Option<DirectoryPublisher>) -> Self {
         (self.keeper, self.herald) = (Some(keeper), herald);
         self
     }
@@ -346,7 +287,7 @@ impl Desk {
         self.messages.as_ref().ok_or_else(|| EngineError::new(Code::NoMessageService, message))
     }
 
-    fn keeper(&self) -> Result<&Keeper, EngineError> {
+    fn keeper(&self) -> Result<&DirectoryIndex, EngineError> {
         self.keeper.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there is no directory here"))
     }
 
@@ -359,20 +300,17 @@ impl Desk {
     }
 
     /// Carries out an order, and records one that changes something.
-    ///
-    /// # Errors
-    /// It cannot be carried out or recorded; nothing has changed.
-    pub async fn carry_out(&self, order: Order, by: &OrderedBy) -> Result<Value, StartError> {
+    pub async fn carry_out(&self, order: AdminCommand, by: &OrderIssuer) -> Result<Value, StartError> {
         match order.record(&self.engine, by) {
             Some(record) => self.engine.run_order(record, self.perform(order), ordered::made).await,
             None => self.perform(order).await,
         }
     }
 
-    async fn perform(&self, order: Order) -> Result<Value, StartError> {
+    async fn perform(&self, order: AdminCommand) -> Result<Value, StartError> {
         let engine = &self.engine;
         Ok(match order {
-            Order::KeyCreate { name, person, scopes, signing, operator, term } => {
+            AdminCommand::KeyCreate { name, person, scopes, signing, operator, term } => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
                 let new = NewKey { name, person, scopes, role, term };
@@ -382,12 +320,12 @@ impl Desk {
                     engine.create_key(new).await?
                 })
             }
-            Order::KeyList => json!({"keys": engine.keys().await?}),
-            Order::KeyRevoke { which } => json!({"revoked": engine.revoke_key(&which).await?}),
-            Order::KeyRotate { which, term, overlap_seconds } => {
+            AdminCommand::KeyList => json!({"keys": engine.keys().await?}),
+            AdminCommand::KeyRevoke { which } => json!({"revoked": engine.revoke_key(&which).await?}),
+            AdminCommand::KeyRotate { which, term, overlap_seconds } => {
                 with_secret(engine.rotate_key(&which, term, Duration::from_secs(overlap_seconds)).await?)
             }
-            Order::GrantCreate { principal, agent, scopes, until, once } => {
+            AdminCommand::GrantCreate { principal, agent, scopes, until, once } => {
                 let term = match (until, once) {
                     (Some(_), true) => {
                         return Err(EngineError::new(
@@ -402,60 +340,62 @@ impl Desk {
                 };
                 json!({"grant": engine.create_grant(principal, agent, scopes, term, Principal::Operator).await?})
             }
-            Order::GrantList => json!({"grants": engine.grants().await?}),
-            Order::GrantRevoke { id } => {
+            AdminCommand::GrantList => json!({"grants": engine.grants().await?}),
+            AdminCommand::GrantRevoke { id } => {
                 engine.revoke_grant(&id).await?;
                 json!({"revoked": id})
             }
-            Order::UserInvite { name, seconds } => users::invite(engine, self.people()?, name, seconds).await?,
-            Order::UserList => users::list(engine).await?,
-            Order::UserDevices { name } => users::devices(engine, &name).await?,
-            Order::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
-            Order::UserForget { name } => {
+            AdminCommand::UserInvite { name, seconds } => users::invite(engine, self.people()?, name, seconds).await?,
+            AdminCommand::UserList => users::list(engine).await?,
+            AdminCommand::UserDevices { name } => users::devices(engine, &name).await?,
+            AdminCommand::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
+            AdminCommand::UserForget { name } => {
                 let forgotten = engine.forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
                 if let Some(devices) = &self.devices {
                     devices.forget_person(&name, &forgotten.devices)?;
                 }
                 json!({"forgotten": forgotten.pseudonym, "redacted": forgotten.redacted})
             }
-            Order::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
-            Order::ApproveAllow { id } => {
+            AdminCommand::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
+            AdminCommand::ApproveAllow { id } => {
                 json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Allow, Principal::Operator).await?})
             }
-            Order::ApproveDeny { id, reason } => {
+            AdminCommand::ApproveDeny { id, reason } => {
                 json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Deny { reason }, Principal::Operator).await?})
             }
-            Order::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().await?}),
-            Order::TaskShow { id } => json!({"now": engine.now(), "task": engine.task(&id).await?}),
-            Order::TaskTake { id, by, over } => self.step(&id, TaskStep::Take { over }, &by).await?,
-            Order::TaskGiveBack { id, by } => self.step(&id, TaskStep::GiveBack, &by).await?,
-            Order::TaskFinish { id, by, output } => self.step(&id, TaskStep::Finish(output), &by).await?,
-            Order::TaskRefuse { id, by, reason } => self.step(&id, TaskStep::Refuse(reason), &by).await?,
-            Order::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
-            Order::RegistryUnfollow { domain } => registry::unfollow(engine, self.crawler.as_ref(), &domain).await?,
-            Order::RegistryList => registry::list(engine, self.crawler.as_ref()).await?,
-            Order::RegistryAdd { target } => registry::agents::add(engine, self.keeper()?, &target).await?,
-            Order::RegistryRemove { which } => registry::agents::remove(self.keeper()?, &which).await?,
-            Order::RegistryAgents => registry::agents::list(engine, self.keeper()?, self.herald.as_ref()),
-            Order::MessageSend { agent, to, text } => self.messages()?.say(&agent, &to, text).await?,
-            Order::MessageShow { agent, id } => self.messages()?.letter(&agent, &id).await?,
-            Order::DidLink { did, person } => {
+            AdminCommand::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().await?}),
+            AdminCommand::TaskShow { id } => json!({"now": engine.now(), "task": engine.task(&id).await?}),
+            AdminCommand::TaskTake { id, by, over } => self.step(&id, TaskCommand::Take { over }, &by).await?,
+            AdminCommand::TaskGiveBack { id, by } => self.step(&id, TaskCommand::GiveBack, &by).await?,
+            AdminCommand::TaskFinish { id, by, output } => self.step(&id, TaskCommand::Finish(output), &by).await?,
+            AdminCommand::TaskRefuse { id, by, reason } => self.step(&id, TaskCommand::Refuse(reason), &by).await?,
+            AdminCommand::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
+            AdminCommand::RegistryUnfollow { domain } => {
+                registry::unfollow(engine, self.crawler.as_ref(), &domain).await?
+            }
+            AdminCommand::RegistryList => registry::list(engine, self.crawler.as_ref()).await?,
+            AdminCommand::RegistryAdd { target } => registry::agents::add(engine, self.keeper()?, &target).await?,
+            AdminCommand::RegistryRemove { which } => registry::agents::remove(self.keeper()?, &which).await?,
+            AdminCommand::RegistryAgents => registry::agents::list(engine, self.keeper()?, self.herald.as_ref()),
+            AdminCommand::MessageSend { agent, to, text } => self.messages()?.send(&agent, &to, text).await?,
+            AdminCommand::MessageShow { agent, id } => self.messages()?.letter(&agent, &id).await?,
+            AdminCommand::DidLink { did, person } => {
                 let did = Did::parse(&did).map_err(|error| EngineError::new(Code::BadRequest, error.to_string()))?;
                 json!({"link": engine.link_did(did.as_str(), person).await?})
             }
-            Order::DidUnlink { did } => {
+            AdminCommand::DidUnlink { did } => {
                 engine.unlink_did(&did).await?;
                 json!({"unlinked": did})
             }
-            Order::DidLinks => json!({"links": engine.did_links().await?}),
-            Order::DidShow { agent } => self.dids.show(agent.as_ref())?,
-            Order::DidRotate { subject } => self.dids.rotate(&subject)?,
-            Order::DidMove { .. } if self.data.is_none() => {
+            AdminCommand::DidLinks => json!({"links": engine.did_links().await?}),
+            AdminCommand::DidShow { agent } => self.dids.show(agent.as_ref())?,
+            AdminCommand::DidRotate { subject } => self.dids.rotate(&subject)?,
+            AdminCommand::DidMove { .. } if self.data.is_none() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
                 return Err(StartError::new(Code::DataDirInUse, message));
             }
-            Order::DidMove { to } => self.dids.move_to(&to)?,
-            Order::AuditList { after, limit } => {
+            AdminCommand::DidMove { to } => self.dids.move_to(&to)?,
+            AdminCommand::AuditList { after, limit } => {
                 let links = engine.audit_links(after, limit).await?;
                 let records = links.iter().map(|link| {
                     let record: Option<Value> = serde_json::from_str(&link.record).ok();
@@ -463,21 +403,21 @@ impl Desk {
                 });
                 json!({"records": records.collect::<Vec<_>>()})
             }
-            Order::AuditVerify => self.verify().await?,
-            Order::AuditPrune { before } => {
+            AdminCommand::AuditVerify => self.verify().await?,
+            AdminCommand::AuditPrune { before } => {
                 let pruned = self.checkpoints.prune(engine, before, Principal::Operator).await?;
                 json!({"pruned": pruned, "before": before})
             }
-            Order::AuditExplain { call } => {
+            AdminCommand::AuditExplain { call } => {
                 let explained =
                     engine.explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key()).await?;
                 json!(explained)
             }
-            Order::StoreCheck => json!(engine.check_store().await?),
+            AdminCommand::StoreCheck => json!(engine.check_store().await?),
         })
     }
 
-    async fn step(&self, id: &TaskId, step: TaskStep, by: &str) -> Result<Value, StartError> {
+    async fn step(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, StartError> {
         Ok(json!({"task": self.engine.step_task(id, step, by).await?}))
     }
 

@@ -22,34 +22,24 @@ use crate::programs::ProgramRules;
 const FILE: &str = "agent.toml";
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Where agents are declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentSource {
     /// A file, or a folder with one agent or one agent a subfolder.
     Path(PathBuf),
-    /// A text that is part of the program.
     Embedded {
-        /// The name shown in errors.
         name: &'static str,
-        /// The text.
         text: &'static str,
     },
 }
 
-/// One agent file as it was found.
 #[derive(Debug, Clone)]
 pub struct AgentFile {
-    /// Where.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
 }
 
 impl AgentSource {
     /// The files there are now, in order.
-    ///
-    /// # Errors
-    /// There is none, or one cannot be read.
     pub fn files(&self) -> Result<Vec<AgentFile>, StartError> {
         match self {
             Self::Embedded { name, text } => {
@@ -98,9 +88,6 @@ fn invalid(message: String) -> StartError {
 }
 
 /// Reads every agent of a source; all faults of all files at once.
-///
-/// # Errors
-/// A file is wrong, or two declare the same name.
 pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
     parse(source.files()?)
 }
@@ -139,15 +126,14 @@ pub(crate) struct Publisher {
     /// Brings agents to people's devices.
     pub(crate) devices: Arc<Devices>,
     pub(crate) source: AgentSource,
-    /// Says whether what an agent offers can be described.
+    /// Checks that an agent can be described in every protocol.
     pub(crate) hosting: Hosting,
-    /// What concerns the programs of agents.
     pub(crate) programs: ProgramRules,
-    /// What is served now: each file's agent and the digest of its text.
+    /// The served agents with the digest of each file.
     served: BTreeMap<PathBuf, (AgentName, Digest)>,
-    /// What the files said when they were last looked at, so that each state is judged once.
+    /// Digests of the files at the last poll, so that each state is checked once.
     seen: Option<Digest>,
-    /// What could not be read at the last look.
+    /// The error of the last poll.
     missing: Option<StartError>,
 }
 
@@ -164,7 +150,7 @@ impl Publisher {
         Self { engine, runners, devices, source, hosting, programs, served, seen, missing }
     }
 
-    /// Publishes what changed since last time. When something is wrong, what is served stays.
+    /// Publishes changed agent files. When a file is invalid, the agents served before stay.
     pub(crate) async fn refresh(&mut self) -> Result<usize, StartError> {
         let files = self.source.files()?;
         let state = Digest::of_bytes(format!("{files:?}").as_bytes());
@@ -214,7 +200,7 @@ impl Publisher {
         Ok(changed)
     }
 
-    /// Looks at the files twice a second until told to stop.
+    /// Polls the files twice a second until `stop`.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         if matches!(self.source, AgentSource::Embedded { .. }) {
             return;

@@ -3,10 +3,10 @@
 
 mod cache;
 pub mod did;
+mod fetch_cache;
 mod introspect;
 mod issuers;
 mod jwks;
-mod kept;
 mod metadata;
 pub(crate) mod person;
 mod signature;
@@ -15,19 +15,17 @@ mod token;
 use std::sync::Arc;
 
 pub use did::DidAuth;
-pub use issuers::{Checked, Issuers, OAuthEndpoints};
-pub use person::People;
-pub use signature::{Signatures, Signed};
+pub use issuers::{Issuers, OAuthEndpoints, TokenCheck};
+pub use person::PersonTokens;
+pub use signature::{SignatureCheck, Signatures};
 
-/// All of them, for whoever asks who is calling.
+/// Every means of authentication, for the identity layer.
 #[derive(Debug, Clone)]
 pub struct Auth {
     /// Access tokens.
     pub issuers: Arc<Issuers>,
-    /// Signatures.
     pub signatures: Arc<Signatures>,
-    /// DIDs.
     pub dids: Arc<DidAuth>,
     /// People and agents with an account here.
-    pub people: Arc<People>,
+    pub people: Arc<PersonTokens>,
 }

@@ -29,7 +29,6 @@ const EVERY_RECORDS: u64 = 1000;
 /// The number of lines at which old ones are dropped.
 const MAX_LINES: usize = 1024;
 
-/// The number of lines that are left then.
 const KEPT_LINES: usize = 512;
 
 /// The checkpoints of a data directory, and the key that signs them.
@@ -113,7 +112,7 @@ impl Checkpoints {
             let link = engine.audit_links(checkpoint.seq - 1, 1).await?.pop();
             let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
             if !agrees || !checkpoint.is_signed_by(self.public_key()) {
-                tracing::error!(record = checkpoint.seq, "a checkpoint is at odds with the audit record");
+                tracing::error!(record = checkpoint.seq, "a checkpoint does not match the audit record");
                 return Ok(());
             }
         }
@@ -142,7 +141,7 @@ impl Checkpoints {
     }
 
     /// Writes checkpoints by count and by time until `stop`, and a last one then.
-    pub(crate) async fn keep(&self, engine: Engine, stop: CancellationToken) {
+    pub(crate) async fn run_periodically(&self, engine: Engine, stop: CancellationToken) {
         let mut growth = engine.audit_growth();
         let mut next = growth.borrow().saturating_add(EVERY_RECORDS);
         loop {

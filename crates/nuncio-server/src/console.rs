@@ -39,16 +39,15 @@ mod texts;
 
 use documents::DocumentsOf;
 use nuncio_pages::Language;
-use page::{Asked, Page};
+use page::{HomeRequest, HomeTemplate};
 
-/// What the pages need.
 #[derive(Clone)]
 pub(crate) struct Console {
     /// The engine, for the agents it serves.
     pub(crate) engine: Engine,
-    /// Who can reach the server, and so whether the page asks for a key.
+    /// Decides whether the page asks for a key.
     pub(crate) exposure: Exposure,
-    /// What each protocol publishes about an agent, in the order it is shown.
+    /// The document links of every protocol, in display order.
     pub(crate) documents: Arc<[DocumentsOf]>,
     /// How large what forms send may be.
     pub(crate) bodies: BodyLimits,
@@ -79,7 +78,7 @@ async fn home(
 ) -> Response {
     // Whatever else an address may hold, there is always a page.
     let query = query.map_or_else(|_| HomeQuery::default(), |Query(query)| query);
-    let asked = Asked {
+    let asked = HomeRequest {
         language: query.lang.as_deref().and_then(Language::parse).unwrap_or_else(|| Language::accepted(&headers)),
         language_was_chosen: query.lang.is_some(),
         agent: query.agent.as_deref(),
@@ -88,10 +87,10 @@ async fn home(
             || console.exposure.asks_for_keys(console.engine.has_keys()),
         waiting: waiting(&console, identity).await,
     };
-    match Page::new(&console, &asked).html() {
+    match HomeTemplate::new(&console, &asked).html() {
         Ok(html) => document(&headers, html),
         Err(error) => {
-            tracing::error!(%error, "a page could not be written");
+            tracing::error!(%error, "a page could not be rendered");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

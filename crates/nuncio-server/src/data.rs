@@ -48,9 +48,6 @@ impl Drop for DataDir {
 
 impl DataDir {
     /// Opens the directory, making it where there is none.
-    ///
-    /// # Errors
-    /// It cannot be used, or another process uses it.
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let unusable = |what: &str, error: &std::io::Error| {
             if is_full(error) {
@@ -82,9 +79,6 @@ impl DataDir {
     }
 
     /// Opens the directory for a server. While its disk is full, this waits and says so.
-    ///
-    /// # Errors
-    /// It cannot be used, or another process uses it.
     pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, StartError> {
         for tries in 0_u64.. {
             match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
@@ -113,13 +107,11 @@ impl DataDir {
         }
     }
 
-    /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the store is.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.path.join("nuncio.db")
@@ -128,9 +120,6 @@ impl DataDir {
     /// The key under which secrets are stored. A new directory gets one, which [`DataDir::keep_secret_key`] completes
     /// once there is a database. Either without the other means that something was lost: a server that went on would
     /// forget its keys and be open to everyone on this machine.
-    ///
-    /// # Errors
-    /// The file cannot be used or is open to others, or it or the database is missing.
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
         let files = self.private_files();
         let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
@@ -165,9 +154,6 @@ impl DataDir {
     }
 
     /// Gives the key of a new directory its name, now that there is a database.
-    ///
-    /// # Errors
-    /// The file cannot be moved.
     pub fn keep_secret_key(&self) -> Result<(), StartError> {
         let first = self.path.join(FIRST_SECRET_KEY);
         if !first.exists() {
@@ -179,25 +165,16 @@ impl DataDir {
     }
 
     /// The key that signs the audit chain's checkpoints, made at first need.
-    ///
-    /// # Errors
-    /// The file cannot be used, or is open to others.
     pub fn audit_key(&self) -> Result<Ed25519KeyPair, StartError> {
         self.signing_key("audit.key")
     }
 
-    /// The key that signs what callers are told, made at first need.
-    ///
-    /// # Errors
-    /// The file cannot be used, or is open to others.
+    /// The key that signs webhooks, created at first use.
     pub fn webhook_key(&self) -> Result<Ed25519KeyPair, StartError> {
         self.signing_key("webhook.key")
     }
 
     /// The key that signs the access tokens of people's devices, made at first need.
-    ///
-    /// # Errors
-    /// The file cannot be used, or is open to others.
     pub fn people_key(&self) -> Result<Ed25519KeyPair, StartError> {
         self.signing_key("people.key")
     }
@@ -220,10 +197,7 @@ impl DataDir {
         Ok(bytes)
     }
 
-    /// The same files of a directory that another process may be using, to be read and not written.
-    ///
-    /// # Errors
-    /// There is no such directory.
+    /// The private files of a directory that another process may use; only for reading.
     pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, StartError> {
         let path = path.canonicalize().map_err(|error| {
             let message = format!("there is no data directory {}: {error}; name one with --data", path.display());

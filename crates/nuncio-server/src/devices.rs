@@ -23,28 +23,27 @@ use nuncio_engine::ports::fetch::Trust;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Runner};
 use nuncio_identity::did::DidUrl;
-use nuncio_identity::seal::{Keep, KeepError, NewParty, Party};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, NewSealIdentity, SealIdentity};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::dids::{Dids, Subject};
+use crate::dids::{DidSubject, Dids};
 use crate::error::StartError;
 use crate::settings::RelaySetting;
 use crate::system::SystemEntropy;
 
 mod preview;
+mod sealed_messages;
 mod seals;
-mod talk;
 
+use sealed_messages::SealedMessages;
 pub(crate) use seals::SealFolder;
-use talk::Talk;
 
 /// Runs tools: those of people's devices itself, all others where they run.
 #[derive(Debug)]
 pub(crate) struct Devices {
     others: Arc<Runners>,
-    /// Where each agent's keys are, sealed.
     seals: SealFolder,
     /// The relays of agents whose people are elsewhere.
     elsewhere: Vec<RelaySetting>,
@@ -76,8 +75,7 @@ impl Devices {
         }
     }
 
-    /// Until when agents are at their relays.
-    pub(crate) fn until(&self, stop: CancellationToken) {
+    pub(crate) fn stop_with(&self, stop: CancellationToken) {
         let _ = self.stop.set(stop);
     }
 
@@ -89,22 +87,19 @@ impl Devices {
     }
 
     /// Brings an agent to its relay, if it has tools on people's devices and is not there yet.
-    ///
-    /// # Errors
-    /// Its keys cannot be used, or its relay is set wrongly.
     pub(crate) fn attend(&self, engine: &Engine, dids: &Dids, declared: &Declared) -> Result<(), StartError> {
         let name = &declared.name;
         if declared.device_tools().next().is_none() || self.agent(name).is_some() {
             return Ok(());
         }
-        let unusable = |why: &KeepError| {
+        let unusable = |why: &KeyStoreError| {
             let message = format!("the keys of agent {name} for people's devices cannot be used: {why}");
             StartError::new(Code::DataDirUnusable, message)
         };
         let relay = self.relay(engine, name)?;
         let keep = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
         let party = self.party(Arc::clone(&keep) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
-        let handler = Arc::new(Talk { engine: engine.clone(), agent: name.clone() });
+        let handler = Arc::new(SealedMessages { engine: engine.clone(), agent: name.clone() });
         let entropy = Arc::new(SystemEntropy);
         let agent = Peer::new(PeerConfig { relay, keep, party, clock: Arc::clone(&self.clock), entropy, handler });
         let stop = self.stop.get_or_init(CancellationToken::new).clone();
@@ -128,11 +123,8 @@ impl Devices {
     }
 
     /// Deletes what agents keep of a person: keys, sessions, and messages that were not dealt with.
-    ///
-    /// # Errors
-    /// It cannot be deleted.
     pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
-        let unusable = |why: KeepError| StartError::new(Code::DataDirUnusable, why.to_string());
+        let unusable = |why: KeyStoreError| StartError::new(Code::DataDirUnusable, why.to_string());
         let mut texts = vec![Recipient::Person(name.clone()).to_string()];
         texts.extend(devices.iter().map(ToString::to_string));
         let open = self.agents.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -146,28 +138,34 @@ impl Devices {
     }
 
     /// The agent's keys, made at first need, vouched for by its DID.
-    fn party(&self, keep: Arc<dyn Keep>, me: &Recipient, name: &AgentName, dids: &Dids) -> Result<Party, KeepError> {
+    fn party(
+        &self,
+        keep: Arc<dyn KeyStore>,
+        me: &Recipient,
+        name: &AgentName,
+        dids: &Dids,
+    ) -> Result<SealIdentity, KeyStoreError> {
         let now = self.clock.now();
-        let mut party = match Party::load(Arc::clone(&keep))? {
+        let mut party = match SealIdentity::load(Arc::clone(&keep))? {
             Some(party) => party,
             None => {
                 let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_"));
-                let device = device.map_err(|why| KeepError(why.to_string()))?;
-                let new = NewParty { named: Some((me.clone(), device)), mode: SealMode::Stateful, now };
-                Party::create(keep, &new)?
+                let device = device.map_err(|why| KeyStoreError(why.to_string()))?;
+                let new = NewSealIdentity { named: Some((me.clone(), device)), mode: SealMode::Stateful, now };
+                SealIdentity::create(keep, &new)?
             }
         };
-        if let Some((owner, device)) = party.named()
+        if let Some((owner, device)) = party.owner_device()
             && owner != me
         {
             // The same agent under another name: at another relay, say.
             let device = device.clone();
             party.set_owner_device(me.clone(), device, now)?;
         }
-        if let Some(own) = dids.of(&Subject::Agent(name.clone()))
+        if let Some(own) = dids.of(&DidSubject::Agent(name.clone()))
             && let Ok(by) = DidUrl::parse(own.key_id())
         {
-            party.vouch_by_did(&by, own.key()).map_err(|why| KeepError(why.to_string()))?;
+            party.add_did_proof(&by, own.key()).map_err(|why| KeyStoreError(why.to_string()))?;
         }
         Ok(party)
     }

@@ -1,4 +1,4 @@
-//! Why a server does not start, or a command cannot be done.
+//! The error of a server that cannot start or a command that cannot run.
 
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
@@ -10,12 +10,10 @@ use nuncio_engine::ports::store::StoreError;
 pub struct StartError {
     /// For `nuncio explain`.
     pub code: Code,
-    /// What was wrong and what to do.
     pub message: String,
 }
 
 impl StartError {
-    /// An error.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }

@@ -1,15 +1,15 @@
-//! What this host says about itself, and whether what its agents offer can be said at all.
+//! This host's entry in published documents, and the check that its agents can be described in every protocol.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use nuncio_anp::directory::Keeper;
+use nuncio_anp::directory::DirectoryIndex;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::Presets;
-use nuncio_skill::project::{Host, OAuthEndpoints};
+use nuncio_skill::project::{HostInfo, OAuthEndpoints};
 use nuncio_skill::registry::Catalogue;
 use nuncio_skill::server::FindIssuer;
 use nuncio_skill::validate::validate;
@@ -26,23 +26,18 @@ pub(crate) use files::Files;
 
 type Endpoints = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
-/// The host in its documents.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosting {
-    host: Host,
+    host: HostInfo,
     issuers: Arc<Issuers>,
-    /// Where tokens are had, of the issuers that skills name.
+    /// OAuth endpoints of the issuers that skills name.
     endpoints: Endpoints,
     timeout: Duration,
-    /// What agents publish to read.
     files: Arc<Files>,
-    /// What is known of other hosts.
     catalogue: Arc<Catalogue>,
-    /// Who lists agents of other hosts.
-    keeper: Option<Keeper>,
-    /// Who its agents are to others.
+    keeper: Option<DirectoryIndex>,
     dids: Dids,
-    /// The scopes that people's devices have words for.
+    /// The scopes that devices have texts for.
     presets: Arc<Presets>,
 }
 
@@ -55,7 +50,7 @@ impl Hosting {
                 .and_then(|url| url.host_str().map(str::to_owned))
                 .unwrap_or_else(|| "nuncio".to_owned())
         });
-        let host = Host {
+        let host = HostInfo {
             base: base.trim_end_matches('/').to_owned(),
             name,
             url: settings.provider.url.as_ref().map(ToString::to_string),
@@ -75,19 +70,18 @@ impl Hosting {
         }
     }
 
-    /// The same with what is known of other hosts.
+    /// Adds the catalogue of skills of other hosts.
     pub(crate) fn with_catalogue(mut self, catalogue: &Arc<Catalogue>) -> Self {
         self.catalogue = Arc::clone(catalogue);
         self
     }
 
-    /// The same with whoever lists agents of other hosts.
-    pub(crate) fn with_keeper(mut self, keeper: &Keeper) -> Self {
+    /// Adds the directory of agents of other hosts.
+    pub(crate) fn with_keeper(mut self, keeper: &DirectoryIndex) -> Self {
         self.keeper = Some(keeper.clone());
         self
     }
 
-    /// The same with the operator's scopes.
     pub(crate) fn with_presets(mut self, presets: Arc<Presets>) -> Self {
         self.presets = presets;
         self
@@ -97,7 +91,7 @@ impl Hosting {
         Arc::clone(&self.presets)
     }
 
-    pub(crate) fn keeper(&self) -> Option<&Keeper> {
+    pub(crate) fn keeper(&self) -> Option<&DirectoryIndex> {
         self.keeper.as_ref()
     }
 
@@ -109,16 +103,15 @@ impl Hosting {
         &self.dids
     }
 
-    /// What agents publish to read.
     pub(crate) fn files(&self) -> &Arc<Files> {
         &self.files
     }
 
-    pub(crate) fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &HostInfo {
         &self.host
     }
 
-    /// Finds where tokens are had, for whoever writes documents.
+    /// Looks up the OAuth endpoints that the documents name.
     pub(crate) fn issuers(&self) -> Arc<FindIssuer> {
         let endpoints = Arc::clone(&self.endpoints);
         Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())
@@ -126,9 +119,6 @@ impl Hosting {
 
     /// Makes sure that everything an agent offers has a valid description, and the agent a DID, before it is
     /// served.
-    ///
-    /// # Errors
-    /// What has not, and why.
     pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), StartError> {
         self.files
             .read(&self.host.base, agent, folder)

@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::Route;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
-use nuncio_a2h::server::Tokens as _;
+use nuncio_a2h::server::DeviceTokens as _;
 use nuncio_anp::server::Anp;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
@@ -26,13 +26,13 @@ use crate::hosting::Hosting;
 use crate::metrics::Metrics;
 use crate::serve::Exposure;
 use crate::settings::Settings;
-use crate::webhooks::Signer;
+use crate::webhooks::WebhookSigner;
 
 mod anp;
 mod area;
 pub(crate) mod client_address;
 mod connection;
-mod door;
+mod cross_origin;
 mod identity;
 mod openapi;
 mod operators;
@@ -42,18 +42,17 @@ mod request_id;
 mod resource;
 
 use client_address::TrustedProxies;
-use door::{Door, Visit};
+use cross_origin::{AllowedOrigins, OriginCheck};
 use operators::Operators;
 use protocols::Refuse;
 use rate::RateLimits;
-use request_id::Entry;
+use request_id::RequestLog;
 
-/// What the layers share.
 struct Shared {
     engine: Engine,
     auth: Auth,
     exposure: Exposure,
-    door: Door,
+    cross_origin: AllowedOrigins,
     proxies: Arc<TrustedProxies>,
     rates: Arc<RateLimits>,
     bodies: BodyLimits,
@@ -63,7 +62,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// An error in the words of the protocol that owns the path.
+    /// The error response in the format of the protocol that owns the path.
     fn refuse(&self, path: &str, error: &EngineError) -> Response {
         let owner = self
             .refusals
@@ -73,13 +72,13 @@ impl Shared {
     }
 }
 
-/// Everything this server answers, layer by layer; and whoever sends messages for its agents.
+/// The router with every layer, and the ANP server that sends messages for agents.
 #[expect(clippy::too_many_arguments, reason = "the parts are put together in one place")]
 pub(crate) fn app(
     engine: &Engine,
     auth: &Auth,
     hosting: &Hosting,
-    signer: &Signer,
+    signer: &WebhookSigner,
     settings: &Settings,
     exposure: Exposure,
     metrics: Arc<Metrics>,
@@ -92,7 +91,7 @@ pub(crate) fn app(
         budget: BodyBudget::new(limits.body_bytes_in_flight),
     };
     let (protocols, anp) = protocols::mounted(engine, auth, hosting, settings, &bodies, &metrics);
-    let prefixes = |protocol: &protocols::Mounted| {
+    let prefixes = |protocol: &protocols::MountedProtocol| {
         let refuse = protocol.refuse;
         protocol.prefixes.iter().map(move |prefix| (*prefix, refuse))
     };
@@ -103,7 +102,7 @@ pub(crate) fn app(
         engine: engine.clone(),
         auth: auth.clone(),
         exposure,
-        door: Door::new(&settings.cors.origins),
+        cross_origin: AllowedOrigins::new(&settings.cors.origins),
         proxies,
         bodies: bodies.clone(),
         rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute, Arc::clone(engine.clock()))),
@@ -135,7 +134,7 @@ pub(crate) fn app(
     (app.layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route })), anp)
 }
 
-/// What every request passes before its route, and every answer on its way out. One layer for all of
+/// Runs before the route of every request and on every response. One layer for all of
 /// it, since each layer costs an allocation and a copy of what it shares.
 #[derive(Clone)]
 struct Stack {
@@ -155,11 +154,11 @@ impl Service<Request> for Stack {
     fn call(&mut self, mut request: Request) -> Self::Future {
         let shared = Arc::clone(&self.shared);
         // Every request, also a refused one, can be found in the logs.
-        let entry = Entry::open(&shared, &mut request);
+        let entry = RequestLog::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
         add_host(&mut request);
         // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
-        let visit = Visit::of(&shared, &request);
+        let visit = OriginCheck::of(&shared, &request);
         let outside = visit.refusal(&shared, &request);
         // Every request has exactly one identity.
         if outside.is_none() && !identity::identify_at_once(&shared, &mut request) {
@@ -177,19 +176,19 @@ impl Service<Request> for Stack {
         Box::pin(async move {
             let mut response = answer.await?;
             add_retry_after(&mut response);
-            visit.mark(&mut response);
+            visit.add_cors_headers(&mut response);
             Ok(entry.close(&shared, response))
         })
     }
 }
 
-/// The same for a request of which others have to be asked who sends it.
+/// The same for a request whose identity needs a lookup.
 async fn ask_and_pass(
     shared: Arc<Shared>,
     mut route: Route,
     mut request: Request,
-    entry: Entry,
-    visit: Visit,
+    entry: RequestLog,
+    visit: OriginCheck,
 ) -> Result<Response, Infallible> {
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
@@ -197,14 +196,11 @@ async fn ask_and_pass(
         None => route.call(request).instrument(entry.span().clone()).await?,
     };
     add_retry_after(&mut response);
-    visit.mark(&mut response);
+    visit.add_cors_headers(&mut response);
     Ok(entry.close(&shared, response))
 }
 
 /// Finds out who sends a request, and counts it.
-///
-/// # Errors
-/// The answer where that cannot be found out, or is over a limit.
 async fn identify_within_limits(shared: &Shared, request: &mut Request) -> Result<(), Response> {
     // To check a signature may take a request to another server, so it is counted for its address first.
     if identity::is_found_by_signature(shared, request) {
@@ -232,7 +228,7 @@ fn add_host(request: &mut Request) {
     }
 }
 
-/// Says when to try again where the route did not.
+/// Adds `Retry-After` to responses that need it and lack it.
 fn add_retry_after(response: &mut Response) {
     if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("5"));

@@ -31,7 +31,7 @@ pub use agents::{AgentSource, load as load_agents};
 pub use data::DataDir;
 pub use error::StartError;
 pub use nuncio_backend::fetch;
-pub use nuncio_backend::runners::Offer;
+pub use nuncio_backend::runners::McpOffer;
 pub use offers::mcp_offers;
 pub use programs::{describe_confinement, program_notes};
 pub use serve::{Exposure, ListenOn, ServeOptions, Server, Tls, open_engine};

@@ -41,7 +41,6 @@ const MAX_HTTP2_HEAD: u32 = 32 * 1024;
 const MAX_STREAMS: u32 = 256;
 /// How many bytes of bodies an HTTP/2 connection may send before somebody reads them.
 const CONNECTION_WINDOW: u32 = 256 * 1024;
-/// The same for one of its requests.
 const STREAM_WINDOW: u32 = 128 * 1024;
 /// How long a connection of a known caller may be idle. Proxies keep theirs for up to two minutes and would see a
 /// broken connection if we closed it first.
@@ -79,7 +78,6 @@ pub(crate) struct Acceptor {
 /// How long things on a connection may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionTimes {
-    /// Until the head of a request has arrived.
     pub(crate) head: Duration,
     /// Until the other end reads what waits to be written.
     pub(crate) write: Duration,

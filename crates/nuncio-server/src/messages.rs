@@ -1,7 +1,7 @@
 //! Messages that operators have agents send, and the answers that come back; and whoever takes our agents'
 //! answers to others.
 
-use nuncio_anp::client::{AnpClient, Target};
+use nuncio_anp::client::{AgentTarget, AnpClient};
 use nuncio_anp::server::{Anp, DirectMessage};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
@@ -10,11 +10,11 @@ use nuncio_engine::{Engine, EngineError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::dids::{Dids, Standing, Subject};
+use crate::dids::{DidOwnership, DidSubject, Dids};
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
-/// How much one message may say.
+/// Limit of the text of one message in bytes.
 const MAX_TEXT: usize = 256 * 1024;
 
 /// Sends messages for agents.
@@ -28,15 +28,12 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// Sends a message for an agent. Whom it is for is found and checked like anyone who is called.
-    ///
-    /// # Errors
-    /// It cannot be found, believed or reached.
-    pub(crate) async fn say(&self, agent: &AgentName, target: &str, text: String) -> Result<Value, StartError> {
+    pub(crate) async fn send(&self, agent: &AgentName, target: &str, text: String) -> Result<Value, StartError> {
         let wrong = |message: String| StartError::from(EngineError::new(Code::BadRequest, message));
         if text.trim().is_empty() || text.len() > MAX_TEXT {
             return Err(wrong(format!("a message is a text of 1 to {MAX_TEXT} bytes")));
         }
-        let signer = self.dids.signer(&Subject::Agent(agent.clone()))?;
+        let signer = self.dids.signer(&DidSubject::Agent(agent.clone()))?;
         self.engine.agent(agent.as_str())?;
         let to = self.address(agent, target).await?;
         if to == signer.own().did().as_str() {
@@ -47,20 +44,19 @@ impl Messages {
         Ok(json!({"letter": self.anp.say(&message).await?}))
     }
 
-    /// The DID of whom a message is for.
     async fn address(&self, agent: &AgentName, target: &str) -> Result<String, StartError> {
         let refused = |error: nuncio_anp::client::ClientError| {
             let advice = error.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
             StartError::from(EngineError::new(error.reason.code(), format!("{}{advice}", error.message)))
         };
-        let target = Target::parse(target).map_err(refused)?;
+        let target = AgentTarget::parse(target).map_err(refused)?;
         // Our own need no looking up, and a way out to ourselves is none.
-        if let Target::Did(did) = &target
-            && !matches!(self.dids.standing(did), Standing::Foreign)
+        if let AgentTarget::Did(did) = &target
+            && !matches!(self.dids.standing(did), DidOwnership::Foreign)
         {
             return Ok(did.to_string());
         }
-        let client = self.client.clone().signed_by(nuncio_anp::client::Signers::signer(&self.dids, agent));
+        let client = self.client.clone().signed_by(nuncio_anp::client::AgentSigners::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.trusted().map_err(refused)?;
         let message = || EngineError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
@@ -68,11 +64,8 @@ impl Messages {
     }
 
     /// A message, with its answer once it came.
-    ///
-    /// # Errors
-    /// There is none such.
     pub(crate) async fn letter(&self, agent: &AgentName, id: &str) -> Result<Value, StartError> {
-        Ok(json!({"letter": self.engine.letter(agent, id).await?}))
+        Ok(json!({"letter": self.engine.direct_message(agent, id).await?}))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `GET /metrics` tells, in the OpenMetrics text that Prometheus reads.
+//! `GET /metrics` in the OpenMetrics text format that Prometheus reads.
 //!
 //! Each server has its own registry. Labels are bounded: agents and tools by what is declared,
 //! routes by what is served, everything else by an enum. What can be looked up is looked up when
@@ -8,13 +8,13 @@ use std::fmt;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use nuncio_a2h::server::Watch;
+use nuncio_a2h::server::SocketMetrics;
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord};
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::manifest;
 use nuncio_core::turn::Stop;
-use nuncio_engine::Load;
+use nuncio_engine::EngineLoad;
 use nuncio_engine::ports::Meter;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -88,7 +88,6 @@ struct BySize {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Everything that is counted.
 pub(crate) struct Metrics {
     registry: Registry,
     turns_started: Family<ByAgent, Counter>,
@@ -189,8 +188,8 @@ impl Metrics {
         self.request_seconds.get_or_create(&ByRoute { route: labels.route }).observe(took.as_secs_f64());
     }
 
-    /// The whole text, with what is looked up now.
-    pub(crate) fn render(&self, load: Load, pending_approvals: Option<usize>) -> String {
+    /// The whole text, with current values looked up now.
+    pub(crate) fn render(&self, load: EngineLoad, pending_approvals: Option<usize>) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.running_turns.set(count(load.running_turns));
         self.queued_commits.set(count(load.queued_commits));
@@ -261,7 +260,7 @@ impl Meter for Metrics {
     }
 }
 
-impl Watch for Metrics {
+impl SocketMetrics for Metrics {
     fn socket_opened(&self) {
         self.open_sockets.inc();
     }

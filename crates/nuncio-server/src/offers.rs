@@ -1,4 +1,4 @@
-//! What MCP servers offer, asked without serving anything.
+//! Lists the tools of MCP servers without serving an agent.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nuncio_anp::client::LocalDids;
 use nuncio_backend::fetch::{Allow, GuardedFetch};
-use nuncio_backend::runners::{Offer, Runners, RunnersConfig};
+use nuncio_backend::runners::{McpOffer, Runners, RunnersConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
@@ -17,10 +17,7 @@ use crate::system::{SystemClock, SystemEntropy};
 
 /// Asks the MCP servers of an agent whose file is or will be in `folder`. `executable` is what the
 /// command `nuncio` means there.
-///
-/// # Errors
-/// One of them cannot be reached or does not say.
-pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<Offer>, StartError> {
+pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
     let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
     let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(wrong)?;
     // What our own servers write goes where nobody minds it: a new folder that only we can use.

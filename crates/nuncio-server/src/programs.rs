@@ -1,4 +1,4 @@
-//! What is said and decided about the programs that agents run.
+//! Rules and warnings about the programs that agents run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,8 @@ use nuncio_core::agent::Agent;
 
 use crate::error::StartError;
 
-/// What the server does about programs.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramRules {
-    /// The data directory.
     pub(crate) data: PathBuf,
     /// The operator accepts programs that cannot be confined.
     pub(crate) unconfined: bool,
@@ -28,7 +26,7 @@ impl ProgramRules {
         refuse_approvers(agents, confinement())
     }
 
-    /// What the operator should know when an agent's programs run in a folder that contains the data directory: its
+    /// Warning for an agent whose programs run in a folder that contains the data directory: its
     /// entries are granted one by one, so that the folder itself cannot be listed.
     pub(crate) fn note_on_folder(&self, agent: &Agent, folder: &Path) -> Option<String> {
         let folder = folder.canonicalize().ok()?;
@@ -64,7 +62,7 @@ fn refuse_approvers<'a>(
     Err(StartError::new(Code::ProgramsUnconfined, message))
 }
 
-/// What this system confines programs to, for the operator.
+/// Text for the operator about the confinement that this system supports.
 #[must_use]
 pub fn describe_confinement(confinement: Confinement) -> &'static str {
     match (confinement.files, confinement.network, confinement.signals) {
@@ -83,7 +81,7 @@ pub fn describe_confinement(confinement: Confinement) -> &'static str {
     }
 }
 
-/// What an author should know about what an agent file allows programs: sentences.
+/// Warnings for the author about access that an agent file gives to programs.
 #[must_use]
 pub fn program_notes(agent: &Agent, file: &Path) -> Vec<String> {
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! The registry's side of the desk: which domains are followed, and how they are.
+//! Admin commands of the registry: following domains and showing their state.
 
 pub(crate) mod agents;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_engine::Engine;
-use nuncio_engine::follow::{Domain, Followed, FollowedBy};
+use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::Fetch;
 use nuncio_skill::crawl::{CrawlOptions, Crawler, unlisted};
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ pub(crate) async fn open(
 /// Follows a domain, and reads it at once where there is someone to do so.
 pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: Domain) -> Result<Value, StartError> {
     let (followed, visited) = match crawler {
-        Some(crawler) => crawler.follow(domain, FollowedBy::Operator).await?,
-        None => (engine.follow(domain, FollowedBy::Operator).await?, false),
+        Some(crawler) => crawler.follow(domain, FollowSource::Operator).await?,
+        None => (engine.follow(domain, FollowSource::Operator).await?, false),
     };
     Ok(json!({"followed": shown(engine, &followed).await?, "visited": visited}))
 }
@@ -58,7 +58,7 @@ pub(crate) async fn list(engine: &Engine, crawler: Option<&Crawler>) -> Result<V
 }
 
 /// A domain, with what is not listed of it.
-async fn shown(engine: &Engine, followed: &Followed) -> Result<Value, StartError> {
+async fn shown(engine: &Engine, followed: &FollowedDomain) -> Result<Value, StartError> {
     let kept = engine.followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
     let mut shown = json!(followed);
     shown["unlisted"] = json!(kept.map(|offers| unlisted(&offers)).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Deletes what is older than `[retention]` says, every hour.
+//! Deletes sessions and audit records older than the `[retention]` settings, every hour.
 
 use std::sync::Arc;
 use std::time::Duration;

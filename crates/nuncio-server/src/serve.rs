@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_a2h::server::Tokens as _;
-use nuncio_anp::client::{AnpClient, LocalDids, Options};
+use nuncio_a2h::server::DeviceTokens as _;
+use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDids};
 use nuncio_backend::brains::LocalBrains;
 use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::Code;
-use nuncio_engine::ports::meter::Uncounted;
+use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Engine, Limits, Ports};
@@ -27,14 +27,14 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::admin;
-use crate::agent_hooks::{AgentHooks, WayOut};
+use crate::agent_hooks::{AgentHooks, LazyFetch};
 use crate::agents::{AgentSource, Publisher};
 use crate::auth::did::{LocalPeers, Resolver};
-use crate::auth::{Auth, DidAuth, Issuers, People, Signatures, person};
+use crate::auth::{Auth, DidAuth, Issuers, PersonTokens, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::devices::{Devices, SealFolder};
-use crate::dids::{Chosen, Dids};
+use crate::dids::{AddressSource, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
 use crate::http::{self, client_address::TrustedProxies};
@@ -46,18 +46,13 @@ use crate::registry;
 use crate::retention;
 use crate::settings::{LoopbackAccess, RelaySetting, Settings};
 use crate::system::SystemEntropy;
-use crate::webhooks::{Signer, Webhooks, errands};
+use crate::webhooks::{WebhookSigner, Webhooks, jobs};
 
-/// What a server is started with.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Which agents.
     pub agents: AgentSource,
-    /// Where data is kept.
     pub data: PathBuf,
-    /// Where to listen.
     pub listen: ListenOn,
-    /// The operator's settings.
     pub settings: Settings,
     /// Serve beyond loopback without keys, on purpose.
     pub open: bool,
@@ -69,18 +64,16 @@ pub struct ServeOptions {
     pub extra_ca: Option<PathBuf>,
     /// Plain http to loopback peers is fine.
     pub dev: bool,
-    /// What every address in our documents begins with; where we listen, if none.
+    /// The public URL in published documents; the listen address if none is given.
     pub public_url: Option<Url>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What the command `nuncio` in an agent file means.
+    /// The executable that the command `nuncio` in an agent file stands for.
     pub executable: PathBuf,
 }
 
 /// Where to listen: `localhost` means both loopback addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenOn {
-    /// A name or an address.
     pub host: String,
     /// The port; zero takes a free one.
     pub port: u16,
@@ -88,9 +81,6 @@ pub struct ListenOn {
 
 impl ListenOn {
     /// Reads `HOST:PORT`.
-    ///
-    /// # Errors
-    /// It is not of that form.
     pub fn parse(text: &str) -> Result<Self, StartError> {
         let wrong = || {
             StartError::new(
@@ -112,11 +102,10 @@ impl ListenOn {
 pub struct Tls {
     /// The certificate, and those that vouch for it.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
-/// Who can reach the server, and so what a request without a key means.
+/// The network exposure of the server, which decides how requests without a key are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
     /// This machine only, without a key until the first one is made.
@@ -151,7 +140,6 @@ impl Exposure {
     }
 }
 
-/// A running server.
 pub struct Server {
     engine: Engine,
     addresses: Vec<SocketAddr>,
@@ -160,9 +148,8 @@ pub struct Server {
     tasks: TaskTracker,
     /// No new connections, no new turns.
     stop: CancellationToken,
-    /// No turn is left: the operator's desk closes, and the record with it.
+    /// No turn is running any more: the admin socket and the audit checkpoints end.
     done: CancellationToken,
-    /// Nothing more at all.
     closed: CancellationToken,
     grace: Duration,
     did_auth: Arc<DidAuth>,
@@ -171,20 +158,17 @@ pub struct Server {
 }
 
 /// An engine over a data directory, for commands that run while no server does.
-///
-/// # Errors
-/// The directory cannot be used, or a server uses it.
-pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Desk, StartError> {
+pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
     let data = DataDir::open(data)?;
     let settings = Settings::default();
-    let meter = Arc::new(Uncounted);
+    let meter = Arc::new(NoopMeter);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
     let Assembled { engine, fetch, devices, .. } = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
-    let people = admin::Host { key: person::public(&data.people_key()?), url: None };
-    let desk = admin::Desk::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
+    let people = admin::InviteServer { key: person::public(&data.people_key()?), url: None };
+    let desk = admin::AdminApi::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
     Ok(desk.with_keeper(keeper, None).with_devices(devices))
 }
 
@@ -250,10 +234,10 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
 
 /// The way to agents' webhooks, whose addresses anyone with an account may name: the public internet, and this
 /// machine where the operator says so. What else they opened for others is not open here.
-fn way_to_agents(settings: &Settings, with: &Assembly) -> Result<WayOut, StartError> {
+fn way_to_agents(settings: &Settings, with: &Assembly) -> Result<LazyFetch, StartError> {
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
-    Ok(WayOut::new(Box::new(move || {
+    Ok(LazyFetch::new(Box::new(move || {
         let fetch = GuardedFetch::connecting_anew(Allow::none(), loopback, roots.as_deref())?;
         Ok(Arc::new(fetch) as _)
     })))
@@ -261,9 +245,6 @@ fn way_to_agents(settings: &Settings, with: &Assembly) -> Result<WayOut, StartEr
 
 impl Server {
     /// Opens everything, closes what a crash left open, publishes the agents and listens.
-    ///
-    /// # Errors
-    /// Something cannot be used; nothing is served then.
     pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
@@ -308,7 +289,7 @@ impl Server {
         let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
-        let chosen = if options.public_url.is_some() { Chosen::ByOperator } else { Chosen::ByListening };
+        let chosen = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
         let base = options.public_url.map_or_else(|| address(&addresses, tls.is_some()), |url| url.to_string());
         let dids = Dids::open(data.private_files(), &base, chosen, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
@@ -320,7 +301,7 @@ impl Server {
         };
         let resolver = Resolver::new(dids.clone(), Arc::clone(&fetch) as _, Arc::clone(&with.clock), local);
         let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, engine.clone(), &base));
-        let people = Arc::new(People::new(data.people_key()?, &base, Arc::clone(&with.clock)));
+        let people = Arc::new(PersonTokens::new(data.people_key()?, &base, Arc::clone(&with.clock)));
         let auth =
             Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth), people: Arc::clone(&people) };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
@@ -333,7 +314,7 @@ impl Server {
             .with_keeper(&keeper)
             .with_presets(settings.a2h.rules()?.presets);
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
-        devices.until(stop.clone());
+        devices.stop_with(stop.clone());
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher =
             Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone(), programs);
@@ -343,17 +324,17 @@ impl Server {
         for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
             tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
         }
-        let owed = engine.resume_answers().await?;
+        let owed = engine.resume_pending_replies().await?;
         if owed > 0 {
             tracing::info!(answers = owed, "answers are still to be sent");
         }
         engine.resume_webhooks().await?;
         let resumed = engine.resume_executions().await?;
         if resumed > 0 {
-            tracing::warn!(executions = resumed, "took up what was not over when the server stopped");
+            tracing::warn!(executions = resumed, "resumed executions that were unfinished when the server stopped");
         }
 
-        let signer = Arc::new(Signer::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
+        let signer = Arc::new(WebhookSigner::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
         let checkpoints = Checkpoints::open(&data)?;
         checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
@@ -380,12 +361,12 @@ impl Server {
             acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
         let sender = dids.clone();
-        let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None)
-            .with_people(admin::Host { key: people.key(), url: Some(people.audience().to_owned()) })
+        let desk = admin::AdminApi::new(engine.clone(), checkpoints, dids, None)
+            .with_people(admin::InviteServer { key: people.key(), url: Some(people.audience().to_owned()) })
             .with_crawler(crawler.clone())
             .with_devices(Arc::clone(&devices))
             .with_keeper(keeper.clone(), Some(herald.clone()));
-        let options = Options { local: local_dids, ..Options::default() };
+        let options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
         let desk = desk.with_messages(Messages { engine: engine.clone(), anp: anp.clone(), client, dids: sender });
         let retention = settings.retention.clone();
@@ -398,32 +379,29 @@ impl Server {
         tasks.spawn(keeper.run(stop.clone().cancelled_owned()));
         tasks.spawn(herald.run(stop.clone().cancelled_owned()));
         let webhooks = Webhooks { engine: engine.clone(), fetch, signer };
-        tasks.spawn(errands::run(webhooks, stop.clone(), closed.clone()));
+        tasks.spawn(jobs::run(webhooks, stop.clone(), closed.clone()));
         let agent_hooks = AgentHooks { engine: engine.clone(), way_out: way_to_agents(settings, &with)? };
-        tasks.spawn(errands::run(agent_hooks, stop.clone(), closed.clone()));
+        tasks.spawn(jobs::run(agent_hooks, stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
         Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, devices, _data: data })
     }
 
-    /// The engine inside.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Who tells callers by their DIDs; the DIDs of this server are in it.
+    /// Authenticates callers by DID; holds the DIDs of this server.
     #[must_use]
     pub fn did_auth(&self) -> &Arc<DidAuth> {
         &self.did_auth
     }
 
-    /// Who can reach it.
     #[must_use]
     pub fn exposure(&self) -> Exposure {
         self.exposure
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses

@@ -13,7 +13,7 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::network::Network;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::StandingGrant;
+use nuncio_engine::access::ConfiguredGrant;
 use nuncio_engine::invoke::ExecutionLimits;
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -37,31 +37,24 @@ pub use registry::RegistrySettings;
 pub use retention::RetentionSettings;
 pub(crate) use retention::days;
 
-/// Everything an operator may set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// How much of everything.
     pub limits: LimitSettings,
-    /// Who needs a credential.
     pub access: AccessSettings,
-    /// Connections.
     pub http: HttpSettings,
     /// Pages on other origins.
     pub cors: CorsSettings,
     /// Requests going out.
     pub outbound: OutboundSettings,
-    /// Logs.
     pub log: LogSettings,
-    /// Numbers.
     pub metrics: MetricsSettings,
     /// Telling callers that their executions are over.
     pub webhooks: WebhookSettings,
-    /// Who provides what is served here.
     pub provider: ProviderSettings,
     /// Permissions given here rather than by `nuncio grant`.
     pub grant: Vec<GrantSetting>,
-    /// Whose access tokens are believed.
     pub issuer: Vec<IssuerSetting>,
     /// Signatures over requests.
     pub signatures: SignatureSettings,
@@ -69,13 +62,11 @@ pub struct Settings {
     pub registry: RegistrySettings,
     /// Dealings with other agents.
     pub anp: AnpSettings,
-    /// What agents may ask of people's devices.
     pub a2h: A2hSettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
 }
 
-/// `[limits]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitSettings {
@@ -107,9 +98,7 @@ pub struct LimitSettings {
     pub bytes_per_caller: u64,
     /// How many executions may be unfinished on the whole server.
     pub executions: usize,
-    /// How many of one skill.
     pub executions_per_skill: usize,
-    /// How many of one caller.
     pub executions_per_caller: usize,
     /// How many of one caller run at once.
     pub running_per_caller: usize,
@@ -149,7 +138,6 @@ impl Default for LimitSettings {
 }
 
 impl LimitSettings {
-    /// The engine's share of the limits.
     #[must_use]
     pub fn engine(&self) -> nuncio_engine::Limits {
         nuncio_engine::Limits {
@@ -172,21 +160,16 @@ impl LimitSettings {
     }
 }
 
-/// `[webhooks]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
     /// The variable that holds the secret shared with those who are called back.
     pub secret_env: Option<String>,
-    /// The file that holds it.
     pub secret_file: Option<std::path::PathBuf>,
 }
 
 impl WebhookSettings {
     /// The secret, if there is one.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn secret(&self) -> Result<Option<String>, StartError> {
         secret_of("webhooks", "secret", self.secret_env.as_deref(), self.secret_file.as_deref())
     }
@@ -210,19 +193,16 @@ fn secret_of(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -> 
     .map_err(|message| StartError::new(Code::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
 }
 
-/// `[provider]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderSettings {
-    /// Their name; the host's, if none.
+    /// Name of the provider; the host name by default.
     pub name: Option<String>,
-    /// Their page.
     pub url: Option<url::Url>,
     /// How to reach them.
     pub contact: Option<String>,
 }
 
-/// `[http]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
@@ -230,7 +210,6 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<Network>,
 }
 
-/// `[cors]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
@@ -238,7 +217,6 @@ pub struct CorsSettings {
     pub origins: Vec<String>,
 }
 
-/// `[outbound]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutboundSettings {
@@ -246,11 +224,10 @@ pub struct OutboundSettings {
     pub allow: Vec<String>,
 }
 
-/// `[log]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// What is logged: `error`, `warn`, `info`, `debug`, or a filter by module.
+    /// Log level: `error`, `warn`, `info`, `debug`, or a filter by module.
     pub level: String,
     /// `text` or `json`.
     pub format: LogFormat,
@@ -262,7 +239,6 @@ impl Default for LogSettings {
     }
 }
 
-/// `[metrics]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
@@ -270,7 +246,6 @@ pub struct MetricsSettings {
     pub open: bool,
 }
 
-/// `[[grant]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSetting {
@@ -283,10 +258,9 @@ pub struct GrantSetting {
 }
 
 impl GrantSetting {
-    /// The grant it stands for.
     #[must_use]
-    pub fn standing(&self) -> StandingGrant {
-        StandingGrant {
+    pub fn standing(&self) -> ConfiguredGrant {
+        ConfiguredGrant {
             principal: self.principal.clone(),
             agent: self.agent.clone(),
             scopes: self.scopes.clone().map_or(KeyScopes::All, KeyScopes::Only),
@@ -348,9 +322,6 @@ const KEYS: &[&str] = &[
 
 impl Settings {
     /// Reads the file, then the variables. A missing file is no fault unless it was asked for.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a key or value is wrong.
     pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, StartError> {
         let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
         let mut table = match fs::read_to_string(file) {
@@ -466,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_win_over_the_file() {
+    fn environment_variables_override_the_settings_file() {
         let file = "[limits]\nturn_steps = 5\nbody_bytes = 10\n[cors]\norigins = [\"https://a.example\"]";
         let settings = load(
             file,
@@ -490,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_stands_in_its_page() {
+    fn every_setting_is_documented_in_the_settings_page() {
         let page = include_str!("../../../docs/settings.md");
         let said = |key: &&&str| {
             let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
@@ -503,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_setting_is_named() {
+    fn invalid_setting_is_reported_by_name() {
         assert!(load("[limits]\nturn_step = 5", &[]).unwrap_err().contains("turn_step"));
         let wrong = load("", &[("NUNCIO_LIMITS_BODY_BYTES", "many")]).unwrap_err();
         assert_eq!(wrong, "NUNCIO_LIMITS_BODY_BYTES: invalid type: string \"many\", expected a whole number");
@@ -521,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_a_fault_only_when_it_was_asked_for() {
+    fn missing_settings_file_is_an_error_only_if_named_explicitly() {
         let nowhere = Path::new("/nonexistent/nuncio.toml");
         assert!(Settings::load(nowhere, true, |_| None).is_err());
         assert!(Settings::load(nowhere, false, |_| None).is_ok());

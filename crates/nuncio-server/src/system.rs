@@ -7,7 +7,6 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::{Clock, Entropy};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -24,7 +23,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's randomness.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 

@@ -22,11 +22,10 @@ pub enum LogFormat {
     /// Lines for people.
     #[default]
     Text,
-    /// One JSON object a line.
     Json,
 }
 
-/// What was started. Dropping it sends what is still to be sent.
+/// The running log and trace output. Dropping it flushes pending traces.
 #[derive(Debug)]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
@@ -67,7 +66,7 @@ pub fn start(level: &str, format: LogFormat) -> Telemetry {
 
 /// Makes the request's span a child of the one its sender names, by W3C `traceparent`.
 #[cfg_attr(not(feature = "otel"), expect(unused_variables, reason = "spans go nowhere without the feature"))]
-pub(crate) fn adopt(span: &tracing::Span, headers: &HeaderMap) {
+pub(crate) fn continue_trace(span: &tracing::Span, headers: &HeaderMap) {
     #[cfg(feature = "otel")]
-    traces::adopt(span, headers);
+    traces::continue_trace(span, headers);
 }

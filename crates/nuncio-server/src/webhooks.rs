@@ -1,5 +1,5 @@
-//! Telling callers that their executions are over: one signed request, tried again until it arrives
-//! or there is no point. Signed as <https://www.standardwebhooks.com> describes: `v1a` with this
+//! Callbacks to callers about finished executions: one signed request, retried until it arrives
+//! or is given up. Signed as <https://www.standardwebhooks.com> describes: `v1a` with this
 //! server's own Ed25519 key, which anyone can check against `/.well-known/jwks.json`, and `v1` with
 //! the secret the operator shares, where there is one.
 
@@ -10,43 +10,41 @@ use bytes::Bytes;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
 use nuncio_engine::{Engine, EngineError};
 
-pub(crate) mod errands;
+pub(crate) mod jobs;
 pub(crate) mod signing;
 
-pub(crate) use signing::Signer;
+pub(crate) use signing::WebhookSigner;
 
-use errands::{ANSWER, Errands, Found, Held, PAGE, insist};
+use jobs::{ANSWER, DeliverySource, DueJobs, InFlight, PAGE, retry_until_stored};
 
 /// How long one request may take.
 const TIME: Duration = Duration::from_secs(15);
 
-/// Tells callers of their executions.
+/// Sends callbacks about finished executions.
 pub(crate) struct Webhooks {
     pub(crate) engine: Engine,
     pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) signer: Arc<Signer>,
+    pub(crate) signer: Arc<WebhookSigner>,
 }
 
-/// Someone to be told.
-pub(crate) struct Debt {
+pub(crate) struct CallbackJob {
     execution: ExecutionId,
     attempts: u32,
 }
 
-impl Errands for Webhooks {
+impl DeliverySource for Webhooks {
     type Key = ExecutionId;
-    /// The origin they are reached at.
     type Receiver = String;
-    type Errand = Debt;
+    type Job = CallbackJob;
 
     fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    async fn look(&self, held: &Held<ExecutionId, String>) -> Result<Found<Self>, EngineError> {
+    async fn find_due(&self, held: &InFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
         let due = self.engine.callbacks_due(held.known(), PAGE).await?;
         let next = match due.is_empty() {
             true => self.engine.next_callback(held.known()).await?,
@@ -54,40 +52,42 @@ impl Errands for Webhooks {
         };
         let owed = |(execution, attempts): (Execution, u32)| {
             let receiver = execution.order.callback.as_ref().map(|url| url.origin().ascii_serialization());
-            let debt = Debt { execution: execution.id.clone(), attempts };
-            (execution.id, receiver.unwrap_or_default(), debt)
+            let job = CallbackJob { execution: execution.id.clone(), attempts };
+            (execution.id, receiver.unwrap_or_default(), job)
         };
-        Ok(Found { due: due.into_iter().map(owed).collect(), next })
+        Ok(DueJobs { due: due.into_iter().map(owed).collect(), next })
     }
 
-    async fn owed(&self) {
+    async fn wait_for_due(&self) {
         self.engine.callback_owed().await;
     }
 
-    async fn run(&self, debt: Debt) {
-        let Debt { execution: id, attempts } = &debt;
-        let sent = match insist(&self.engine, || self.engine.owed_execution(id)).await {
+    async fn run(&self, job: CallbackJob) {
+        let CallbackJob { execution: id, attempts } = &job;
+        let sent = match retry_until_stored(&self.engine, || self.engine.owed_execution(id)).await {
             Some(execution) => self.send(&execution).await,
-            None => Sent::Over,
+            None => CallbackResult::Over,
         };
         let why = match sent {
-            Sent::Over => return insist(&self.engine, || self.engine.callback_done(id)).await,
-            Sent::Failed(why) => why,
+            CallbackResult::Over => return retry_until_stored(&self.engine, || self.engine.callback_done(id)).await,
+            CallbackResult::Failed(why) => why,
         };
-        match insist(&self.engine, || self.engine.callback_failed(id, *attempts)).await {
-            Some(again) => tracing::info!(execution = %id, why, %again, "its caller could not be told"),
-            None => tracing::warn!(execution = %id, why, "its caller could not be told; given up"),
+        match retry_until_stored(&self.engine, || self.engine.callback_failed(id, *attempts)).await {
+            Some(again) => {
+                tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried")
+            }
+            None => tracing::warn!(execution = %id, why, "the callback could not be delivered; given up"),
         }
     }
 }
 
 impl Webhooks {
-    async fn send(&self, execution: &Execution) -> Sent {
-        let Some(url) = execution.order.callback.clone() else { return Sent::Over };
+    async fn send(&self, execution: &Execution) -> CallbackResult {
+        let Some(url) = execution.order.callback.clone() else { return CallbackResult::Over };
         let body = Bytes::from(nuncio_skill::server::callback_body(execution));
         let answer = self
             .fetch
-            .fetch(Outgoing {
+            .fetch(FetchRequest {
                 method: "POST",
                 url,
                 headers: self.signer.headers(execution.id.as_str(), self.engine.now(), &body),
@@ -97,27 +97,26 @@ impl Webhooks {
                 max_bytes: ANSWER,
             })
             .await;
-        match errands::status(answer) {
-            Ok(200..300) => Sent::Over,
+        match jobs::status(answer) {
+            Ok(200..300) => CallbackResult::Over,
             Ok(410) => {
-                tracing::info!(execution = %execution.id, "its caller no longer wants to be told");
-                Sent::Over
+                tracing::info!(execution = %execution.id, "the callback receiver is gone");
+                CallbackResult::Over
             }
-            Ok(other) => Sent::Failed(format!("it answered {other}")),
+            Ok(other) => CallbackResult::Failed(format!("it answered {other}")),
             // What may not be reached will not be.
             Err(FetchError::Refused { why, .. }) => {
-                tracing::warn!(execution = %execution.id, why, "its callback may not be reached");
-                Sent::Over
+                tracing::warn!(execution = %execution.id, why, "the callback address may not be reached");
+                CallbackResult::Over
             }
-            Err(error) => Sent::Failed(error.to_string()),
+            Err(error) => CallbackResult::Failed(error.to_string()),
         }
     }
 }
 
-/// What a request came to.
-enum Sent {
-    /// The caller knows, or will never.
+enum CallbackResult {
+    /// Delivered, or never deliverable.
     Over,
-    /// Not now; why.
+    /// Failed for this reason; to be retried.
     Failed(String),
 }

@@ -22,6 +22,8 @@ mod chain;
 mod console_tasks;
 #[path = "it/credentials.rs"]
 mod credentials;
+#[path = "it/cross_origin.rs"]
+mod cross_origin;
 #[path = "it/deadlines.rs"]
 mod deadlines;
 #[path = "it/dids.rs"]
@@ -30,8 +32,8 @@ mod dids;
 mod directory;
 #[path = "it/disk.rs"]
 mod disk;
-#[path = "it/door.rs"]
-mod door;
+#[path = "it/execution_lifecycle.rs"]
+mod execution_lifecycle;
 #[path = "it/executions.rs"]
 mod executions;
 #[path = "it/golden.rs"]
@@ -44,16 +46,12 @@ mod inbox;
 mod keys;
 #[path = "it/limits.rs"]
 mod limits;
-#[path = "it/lives.rs"]
-mod lives;
 #[path = "it/oauth.rs"]
 mod oauth;
 #[path = "it/openapi.rs"]
 mod openapi;
 #[path = "it/operators.rs"]
 mod operators;
-#[path = "it/recent.rs"]
-mod recent;
 #[path = "it/registry.rs"]
 mod registry;
 #[path = "it/restarts.rs"]
@@ -62,6 +60,8 @@ mod restarts;
 mod resume;
 #[path = "it/retention.rs"]
 mod retention;
+#[path = "it/session_cache.rs"]
+mod session_cache;
 #[path = "it/signature.rs"]
 mod signature;
 #[path = "it/summary.rs"]

@@ -1,20 +1,20 @@
-//! Who gives orders, and what the record says of an order.
+//! The account that gives an admin command, and the audit record of a command.
 
 use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Engine;
-pub use nuncio_engine::orders::OrderedBy;
+pub use nuncio_engine::orders::OrderIssuer;
 use serde_json::Value;
 
-use super::Order;
+use super::AdminCommand;
 
-/// Where an order names what it is about, in the order of preference.
+/// Fields that name the object of a command, in order of preference.
 const SUBJECTS: [&str; 10] =
     ["id", "which", "principal", "domain", "target", "did", "subject", "device", "to", "before"];
 
-/// Whoever uses this machine under the account with that number.
-pub(crate) fn account(uid: u32) -> OrderedBy {
+/// The operating-system account with this user id.
+pub(crate) fn account(uid: u32) -> OrderIssuer {
     let number = uid.to_string();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
@@ -22,16 +22,15 @@ pub(crate) fn account(uid: u32) -> OrderedBy {
         let name = fields.next()?;
         (fields.nth(1)? == number).then(|| name.to_owned())
     });
-    OrderedBy { principal: Principal::Local, account: Some(name.unwrap_or_else(|| format!("uid {number}"))) }
+    OrderIssuer { principal: Principal::Local, account: Some(name.unwrap_or_else(|| format!("uid {number}"))) }
 }
 
-/// Whoever runs this process.
 #[must_use]
-pub fn this_account() -> OrderedBy {
+pub fn this_account() -> OrderIssuer {
     account(rustix::process::getuid().as_raw())
 }
 
-impl Order {
+impl AdminCommand {
     /// Whether the order changes nothing. Every other order is recorded.
     fn only_reads(&self) -> bool {
         matches!(
@@ -55,8 +54,8 @@ impl Order {
         )
     }
 
-    /// What the record says of the order; none if it changes nothing.
-    pub(super) fn record(&self, engine: &Engine, by: &OrderedBy) -> Option<AuditEventRecord> {
+    /// The audit record of a command; none if the command changes nothing.
+    pub(super) fn record(&self, engine: &Engine, by: &OrderIssuer) -> Option<AuditEventRecord> {
         if self.only_reads() {
             return None;
         }
@@ -82,7 +81,7 @@ impl Order {
     }
 }
 
-/// The id of what an order made, as its answer says it.
+/// The id of the created object, taken from the answer of a command.
 pub(super) fn made(answer: &Value) -> Option<String> {
     let id = answer["id"].as_str().or_else(|| answer["grant"]["id"].as_str())?;
     Some(id.to_owned())

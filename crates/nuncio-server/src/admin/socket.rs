@@ -19,20 +19,19 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Desk, Order, account};
+use super::{AdminApi, AdminCommand, account};
 use crate::data::DataDir;
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
 const NAME: &str = "admin.sock";
-/// The token's file, made anew at each start.
+/// The file of the admin token, which is replaced at each start.
 const TOKEN: &str = "admin.token";
 /// How long an order may be: the result of a task goes in one.
 const MAX_ORDER: u64 = 1024 * 1024;
 /// How long a command waits for the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is sent to the socket.
 #[derive(Serialize, Deserialize)]
 struct Request<O> {
     #[serde(default)]
@@ -51,7 +50,7 @@ enum Reply {
 /// Opens the socket; the future serves it, and keeps the audit checkpoints, until told to stop.
 pub(crate) fn listen(
     data: &Path,
-    desk: Desk,
+    desk: AdminApi,
     stop: CancellationToken,
 ) -> Result<impl Future<Output = ()> + use<>, StartError> {
     let path = data.join(NAME);
@@ -67,7 +66,7 @@ pub(crate) fn listen(
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(async move {
         let checkpoints = desk.checkpoints();
-        let checkpoints = checkpoints.keep(desk.engine().clone(), stop.clone());
+        let checkpoints = checkpoints.run_periodically(desk.engine().clone(), stop.clone());
         let orders = async {
             loop {
                 tokio::select! {
@@ -88,7 +87,7 @@ pub(crate) fn listen(
     })
 }
 
-async fn converse(stream: UnixStream, desk: Desk, token: &str) {
+async fn converse(stream: UnixStream, desk: AdminApi, token: &str) {
     let caller = stream.peer_cred();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
@@ -100,13 +99,13 @@ async fn converse(stream: UnixStream, desk: Desk, token: &str) {
     // The order itself is looked at only once the token is known to be right.
     let result = match (serde_json::from_str::<Request<Value>>(&line), caller) {
         (Ok(Request { token, order }), Ok(caller)) if is_valid(&token) => {
-            match serde_json::from_value::<Order>(order) {
+            match serde_json::from_value::<AdminCommand>(order) {
                 Ok(order) => desk.carry_out(order, &account(caller.uid())).await,
                 Err(error) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
             }
         }
         (Ok(_), _) => {
-            tracing::warn!("an order without the token in {TOKEN} was refused");
+            tracing::warn!("a command without the token in {TOKEN} was refused");
             Err(StartError::new(Code::Unauthorized, format!("the order does not come with the token in {TOKEN}")))
         }
         (Err(error), _) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
@@ -120,11 +119,8 @@ async fn converse(stream: UnixStream, desk: Desk, token: &str) {
     let _ = writer.write_all(text.as_bytes()).await;
 }
 
-/// Has the server of that data directory carry out an order; nothing when none runs.
-///
-/// # Errors
-/// The server cannot carry it out.
-pub async fn ask(data: &Path, order: &Order) -> Result<Option<Value>, StartError> {
+/// Sends a command to the server of the data directory; none if no server runs.
+pub async fn ask(data: &Path, order: &AdminCommand) -> Result<Option<Value>, StartError> {
     let path = data.join(NAME);
     let failed = |error: &dyn std::fmt::Display| {
         StartError::new(Code::DataDirUnusable, format!("the server at {} does not answer: {error}", path.display()))
@@ -179,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_may_not_use_a_data_directory_is_told_that_and_whose_it_is() {
+    fn data_directory_of_another_user_is_refused_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let error = not_ours(folder.path());
         assert_eq!(error.code, Code::DataDirUnusable);

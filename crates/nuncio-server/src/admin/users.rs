@@ -11,19 +11,17 @@ use serde_json::{Value, json};
 
 use crate::error::StartError;
 
-/// What an invite says of this server.
 #[derive(Debug, Clone)]
-pub(crate) struct Host {
-    /// The key that a new device pins.
+pub(crate) struct InviteServer {
     pub(crate) key: PublicKey,
-    /// Where it enrols; not known while no server runs.
+    /// The enrolment URL; unknown while no server runs.
     pub(crate) url: Option<String>,
 }
 
 /// Invites a person, or a further device of theirs.
 pub(super) async fn invite(
     engine: &Engine,
-    host: &Host,
+    host: &InviteServer,
     name: PersonName,
     seconds: Option<u64>,
 ) -> Result<Value, StartError> {
@@ -52,12 +50,10 @@ pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
     Ok(json!({"users": users}))
 }
 
-/// A person's devices.
 pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Value, StartError> {
     Ok(json!({"devices": engine.devices(name).await.map_err(refused)?}))
 }
 
-/// Takes a device away, or all of them.
 pub(super) async fn revoke(engine: &Engine, name: &PersonName, device: Option<&DeviceId>) -> Result<Value, StartError> {
     let mut revoked = Vec::new();
     match device {

@@ -1,4 +1,4 @@
-//! What was found out about tokens, each for a time. Tokens are held by their digest only.
+//! Cache of verification results with an expiry each. Tokens are stored as digests only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 
-/// A bounded memory. When it is full, what would be forgotten first is forgotten now.
+/// A bounded cache. When it is full, expired entries are removed, then the one that expires first.
 pub(super) struct Cache<V> {
     limit: usize,
     entries: Mutex<HashMap<Digest, (Timestamp, V)>>,
@@ -23,7 +23,7 @@ impl<V: Clone> Cache<V> {
         (now < *until).then(|| value.clone())
     }
 
-    /// Keeps `value` until that moment, which is not the future's to know: it may have passed.
+    /// Caches `value` until `until`, which may already be past.
     pub(super) fn put(&self, token: Digest, value: V, until: Timestamp, now: Timestamp) {
         let mut entries = self.lock();
         if entries.len() >= self.limit {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_lasts_until_its_time() {
+    fn cache_entry_expires_at_its_time() {
         let cache = Cache::new(2);
         cache.put(token(1), "ada", at(10), at(0));
         assert_eq!(cache.get(&token(1), at(9)), Some("ada"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_memory_forgets_what_is_over_and_then_what_ends_first() {
+    fn full_cache_evicts_expired_entries_and_then_the_soonest_to_expire() {
         let cache = Cache::new(2);
         cache.put(token(1), 1, at(10), at(0));
         cache.put(token(2), 2, at(30), at(0));

@@ -1,8 +1,8 @@
 //! Callers known by their DID (ANP-02): by a signature over the request, by the header of older clients, or by
 //! a token that a good signature earned here.
 //!
-//! What costs nothing is checked first, then the document is looked up, then the signature, and only then is
-//! the nonce used up: nobody can burn another's.
+//! Cheap checks come first, then the document is looked up, then the signature, and only then is
+//! the nonce used up, so that nobody can use up the nonce of another caller.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ use nuncio_engine::access::Credential;
 use nuncio_engine::{Caller, Engine, Identity};
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::{
-    AuthError, Credentials, Did, Policy, Schemes, SignedRequest, TokenIssuer, Verified, http_signature,
+    AcceptedSchemes, AuthError, Credentials, Did, SignaturePolicy, SignedRequest, TokenIssuer, VerifiedSigner,
+    http_signature,
 };
 use serde::Deserialize;
 
@@ -31,31 +32,26 @@ pub struct DidAuth {
     dids: Dids,
     resolver: Resolver,
     engine: Engine,
-    /// What the addresses callers sign begin with.
+    /// The public URL that signed target URIs must begin with.
     base: String,
     realm: String,
-    policy: Policy,
+    policy: SignaturePolicy,
 }
 
-/// The head of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Head<'a> {
-    /// The method.
+pub struct RequestHead<'a> {
     pub method: &'a Method,
     /// The address, as it was asked for.
     pub uri: &'a Uri,
-    /// The header fields.
     pub headers: &'a HeaderMap,
 }
 
-/// What a request's credentials came to.
 #[derive(Debug)]
-pub enum Outcome {
-    /// It has none of those that count here.
+pub enum DidCheck {
     Absent,
-    /// It is from this caller, who gets this token for a signature.
+    /// The caller is identified; a valid signature also earns an access token.
     Known(Caller, Option<AccessGrant>),
-    /// It has some, and they are not good. [`DidAuth::answer`] says so.
+    /// Its credentials are invalid; [`DidAuth::answer`] makes the response.
     Refused(AuthError),
 }
 
@@ -69,45 +65,44 @@ impl DidAuth {
             engine,
             base: base.trim_end_matches('/').to_owned(),
             realm: http_signature::host(base).unwrap_or_else(|| "nuncio".to_owned()),
-            policy: Policy::default(),
+            policy: SignaturePolicy::default(),
         }
     }
 
-    /// Who finds the documents of others, also for proofs that are not of requests.
+    /// The DID resolver, also for proofs that are not of requests.
     #[must_use]
     pub const fn resolver(&self) -> &Resolver {
         &self.resolver
     }
 
-    /// The DIDs of this server.
     #[must_use]
     pub const fn dids(&self) -> &Dids {
         &self.dids
     }
 
     /// Finds out who sent a request with that body. A good signature is used up by this.
-    pub async fn check(&self, head: Head<'_>, body: &[u8]) -> Outcome {
-        let credentials = match Credentials::read(head.headers, Schemes::default()) {
+    pub async fn check(&self, head: RequestHead<'_>, body: &[u8]) -> DidCheck {
+        let credentials = match Credentials::read(head.headers, AcceptedSchemes::default()) {
             Ok(credentials) => credentials,
-            Err(AuthError::Missing) => return Outcome::Absent,
-            Err(fault) => return Outcome::Refused(fault),
+            Err(AuthError::Missing) => return DidCheck::Absent,
+            Err(fault) => return DidCheck::Refused(fault),
         };
         match self.authenticate(&credentials, head, body).await {
-            Ok((did, grant)) => Outcome::Known(caller(&did), grant),
-            Err(fault) => Outcome::Refused(self.up_to_date(fault)),
+            Ok((did, grant)) => DidCheck::Known(caller(&did), grant),
+            Err(fault) => DidCheck::Refused(self.up_to_date(fault)),
         }
     }
 
     async fn authenticate(
         &self,
         credentials: &Credentials,
-        head: Head<'_>,
+        head: RequestHead<'_>,
         body: &[u8],
     ) -> Result<(Did, Option<AccessGrant>), AuthError> {
         let none = AuthError::Did("this server has no DID, and takes nothing that is signed with one".to_owned());
         let tokens = self.dids.tokens().ok_or(none)?;
         let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
-        let Head { method, headers, .. } = head;
+        let RequestHead { method, headers, .. } = head;
         let request = || SignedRequest { method: method.as_str(), target_uri: &target, headers, body };
         let now = self.engine.now();
         let verified = match credentials {
@@ -130,7 +125,7 @@ impl DidAuth {
 
     /// Uses up the nonce of what was verified. `of` keeps the nonces of requests and of proofs in them apart: a client
     /// may use one nonce in both.
-    pub(crate) async fn use_nonce(&self, of: &str, verified: &Verified) -> Result<(), AuthError> {
+    pub(crate) async fn use_nonce(&self, of: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
         let Some(nonce) = &verified.nonce else { return Ok(()) };
         let until = self.policy.remember_until(verified.created);
         match self.engine.use_nonce(&format!("{of}\n{}", verified.key_id), nonce, until).await {
@@ -152,7 +147,7 @@ impl DidAuth {
         }
     }
 
-    /// Of our own DIDs we know the last in the line, not only the next.
+    /// For a retired DID of this server, names the DID in use now instead of its direct successor.
     fn up_to_date(&self, fault: AuthError) -> AuthError {
         match fault {
             AuthError::Superseded { requested, current } => {
@@ -163,7 +158,7 @@ impl DidAuth {
         }
     }
 
-    /// The identity behind a bearer token, where it is one of ours; for requests of every protocol.
+    /// The identity of a bearer token issued by this server; for requests of every protocol.
     #[must_use]
     pub fn by_token(&self, token: &str) -> Option<Identity> {
         // API keys look otherwise, and cost nothing here.
@@ -186,7 +181,6 @@ fn caller(did: &Did) -> Caller {
     Caller { credential: Credential::Did, ..Caller::new(Principal::Did(did.to_string())) }
 }
 
-/// Who made a token, as it says itself.
 fn issuer(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {

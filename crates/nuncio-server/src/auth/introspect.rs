@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
@@ -12,11 +12,11 @@ use super::metadata::{MAX_BYTES, TIMEOUT, read};
 use super::token::Claims;
 use crate::settings::IntrospectionSetting;
 
-/// Who asks: the value of an `Authorization` header, shown to nobody.
+/// The client's `Authorization` header value, which is never logged.
 pub(super) struct Client(String);
 
 impl Client {
-    /// Reads the secret from where the operator said.
+    /// Reads the client secret from the variable or file in the settings.
     pub(super) fn open(setting: &IntrospectionSetting) -> Result<Self, String> {
         let secret = match (&setting.client_secret_env, &setting.client_secret_file) {
             (Some(name), _) => std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?,
@@ -30,14 +30,13 @@ impl Client {
         Ok(Self(format!("Basic {}", STANDARD.encode(pair))))
     }
 
-    /// What the issuer says of a token.
     pub(super) async fn ask(&self, fetch: &dyn Fetch, url: &Url, token: &str) -> Result<Claims, String> {
         let form = Serializer::new(String::new())
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let request = Outgoing {
+        let request = FetchRequest {
             method: "POST",
             url: url.clone(),
             headers: vec![

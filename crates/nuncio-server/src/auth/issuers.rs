@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::cache::Cache;
+use super::fetch_cache::{CachedFetch, FetchedValue};
 use super::introspect::Client;
-use super::jwks::{Found, KeySet};
-use super::kept::{Held, Kept};
+use super::jwks::{KeySet, SignatureMatch};
 use super::metadata::{self, Metadata};
 use super::token::{Jwt, Token};
 use crate::settings::IssuerSetting;
@@ -27,7 +27,7 @@ const METADATA_USABLE: Duration = Duration::from_secs(24 * 3600);
 const KEYS_USABLE: Duration = Duration::from_secs(3600);
 /// How many tokens are remembered.
 const REMEMBERED: usize = 4096;
-/// How long an issuer's word about a token counts: it may take the token back.
+/// How long an introspection result is cached: the issuer may revoke the token meanwhile.
 const GOOD_FOR: Duration = Duration::from_secs(60);
 const BAD_FOR: Duration = Duration::from_secs(5);
 /// How many tokens one issuer is asked about at once.
@@ -35,7 +35,6 @@ const ASKED_AT_ONCE: usize = 32;
 /// How many tokens are being checked at once.
 const CHECKED_AT_ONCE: usize = 1024;
 
-/// The issuers the operator trusts.
 pub struct Issuers {
     list: Vec<Issuer>,
     fetch: Arc<dyn Fetch>,
@@ -49,46 +48,38 @@ pub struct Issuers {
 
 struct Issuer {
     setting: IssuerSetting,
-    metadata: Kept<Metadata>,
-    keys: Kept<KeySet>,
+    metadata: CachedFetch<Metadata>,
+    keys: CachedFetch<KeySet>,
     client: Option<Client>,
     asking: Semaphore,
 }
 
-/// What a token came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Checked {
-    /// An issuer vouches for this caller.
+pub enum TokenCheck {
     Known(Caller),
-    /// It is not valid; why, for the operator.
+    /// The token is invalid; the text is for the operator.
     Invalid(String),
-    /// Nobody can tell at the moment; why, for the operator.
+    /// The issuer cannot be reached; the text is for the operator.
     Unverifiable(String),
 }
 
-/// Where clients of an issuer go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthEndpoints {
     /// The issuer, as it is written in its tokens.
     pub issuer: String,
-    /// Where people give their consent.
     pub authorization_url: Url,
-    /// Where tokens are fetched.
     pub token_url: Url,
 }
 
 impl Issuers {
     /// Gets ready to believe these issuers. Nothing is fetched before it is needed.
-    ///
-    /// # Errors
-    /// The secret of a client cannot be read.
     pub fn open(settings: &[IssuerSetting], fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let issuer = |setting: &IssuerSetting| {
             let client = setting.introspection.as_ref().map(Client::open).transpose();
             Ok(Issuer {
                 setting: setting.clone(),
-                metadata: Kept::new(Arc::clone(&clock), METADATA_FRESH, METADATA_USABLE),
-                keys: Kept::new(Arc::clone(&clock), KEYS_FRESH, KEYS_USABLE),
+                metadata: CachedFetch::new(Arc::clone(&clock), METADATA_FRESH, METADATA_USABLE),
+                keys: CachedFetch::new(Arc::clone(&clock), KEYS_FRESH, KEYS_USABLE),
                 client: client.map_err(|why| format!("issuer {}: {why}", setting.url.as_str()))?,
                 asking: Semaphore::new(ASKED_AT_ONCE),
             })
@@ -109,11 +100,8 @@ impl Issuers {
         self.list.iter().map(|issuer| issuer.setting.url.as_str())
     }
 
-    /// Where clients of an issuer go; of the first one where none is named. What the operator wrote wins
-    /// over what the issuer says of itself.
-    ///
-    /// # Errors
-    /// There is no such issuer, or it does not say.
+    /// OAuth endpoints of an issuer, by default the first. The settings take precedence
+    /// over the metadata of the issuer.
     pub async fn describe(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
         let wanted = |it: &&Issuer| issuer.is_none_or(|url| it.setting.url.as_url() == url);
         let found = self.list.iter().find(wanted).ok_or_else(|| match issuer {
@@ -143,60 +131,63 @@ impl Issuers {
         self.good.get(&Digest::of_bytes(token.as_bytes()), self.clock.now())
     }
 
-    /// Finds out whom a token speaks for. What was begun is brought to its end also when the asker goes
-    /// away, or whoever comes and goes could have an issuer asked without end.
-    pub async fn check(self: &Arc<Self>, token: &str) -> Checked {
+    /// Identifies the caller of a token. A check continues after its client disconnects and its result is cached;
+    /// otherwise clients that disconnect could cause issuer requests without end.
+    pub async fn check(self: &Arc<Self>, token: &str) -> TokenCheck {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Checked::Unverifiable("too many tokens are being checked".to_owned());
+            return TokenCheck::Unverifiable("too many tokens are being checked".to_owned());
         };
         let (this, token) = (Arc::clone(self), token.to_owned());
         let checking = tokio::spawn(async move {
             let _place = place;
-            this.find_out(&token).await
+            this.identify_caller(&token).await
         });
-        checking.await.unwrap_or_else(|error| Checked::Unverifiable(format!("the check broke off: {error}")))
+        checking.await.unwrap_or_else(|error| TokenCheck::Unverifiable(format!("the check broke off: {error}")))
     }
 
-    async fn find_out(&self, token: &str) -> Checked {
+    async fn identify_caller(&self, token: &str) -> TokenCheck {
         let digest = Digest::of_bytes(token.as_bytes());
         let outcome = match Token::read(token) {
             Token::Jwt(jwt) => self.check_jwt(&jwt).await,
             Token::Opaque => self.check_opaque(token, &digest).await,
-            Token::Broken(why) => Err(Refused::Invalid(why)),
+            Token::Broken(why) => Err(TokenRefusal::Invalid(why)),
         };
         match outcome {
-            Ok(Good { caller, until }) => {
+            Ok(ValidToken { caller, until }) => {
                 self.good.put(digest, caller.clone(), until, self.clock.now());
-                Checked::Known(caller)
+                TokenCheck::Known(caller)
             }
-            Err(Refused::Invalid(why)) => Checked::Invalid(why),
-            Err(Refused::Unverifiable(why)) => Checked::Unverifiable(why),
+            Err(TokenRefusal::Invalid(why)) => TokenCheck::Invalid(why),
+            Err(TokenRefusal::Unverifiable(why)) => TokenCheck::Unverifiable(why),
         }
     }
 
-    async fn check_jwt(&self, jwt: &Jwt<'_>) -> Result<Good, Refused> {
-        let invalid = |why: &str| Refused::Invalid(why.to_owned());
+    async fn check_jwt(&self, jwt: &Jwt<'_>) -> Result<ValidToken, TokenRefusal> {
+        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
         let named = |it: &&Issuer| jwt.claims.iss.as_deref() == Some(it.setting.url.as_str());
         let issuer = self.list.iter().find(named).ok_or_else(|| invalid("its issuer is not trusted here"))?;
         if !issuer.setting.algorithms.contains(&jwt.algorithm) {
             return Err(invalid("its algorithm is not among those this issuer may use"));
         }
         // What costs nothing comes before what costs a request.
-        let vouched = jwt.vouches(&issuer.setting, self.clock.now()).map_err(Refused::Invalid)?;
+        let verified = jwt.verify_claims(&issuer.setting, self.clock.now()).map_err(TokenRefusal::Invalid)?;
         let verify = |keys: &KeySet| keys.verify(jwt.algorithm, jwt.key.as_deref(), jwt.message, &jwt.signature);
-        let mut keys = issuer.keys.get(self.fetch_keys(issuer)).await.map_err(Refused::Unverifiable)?;
+        let mut keys = issuer.keys.get(self.fetch_keys(issuer)).await.map_err(TokenRefusal::Unverifiable)?;
         let mut found = verify(&keys.value);
-        if found == Found::Unknown {
-            keys = issuer.keys.newer(Some(&keys), self.fetch_keys(issuer)).await.map_err(Refused::Unverifiable)?;
+        if found == SignatureMatch::Unknown {
+            keys = issuer.keys.newer(Some(&keys), self.fetch_keys(issuer)).await.map_err(TokenRefusal::Unverifiable)?;
             found = verify(&keys.value);
         }
         match found {
-            Found::Good => {
+            SignatureMatch::Good => {
                 let fresh = issuer.keys.fresh_until(&keys);
-                Ok(Good { caller: vouched.caller, until: vouched.until.map_or(fresh, |until| until.min(fresh)) })
+                Ok(ValidToken {
+                    caller: verified.caller,
+                    until: verified.until.map_or(fresh, |until| until.min(fresh)),
+                })
             }
-            Found::Bad => Err(invalid("its signature is wrong")),
-            Found::Unknown => Err(invalid("no key of its issuer made its signature")),
+            SignatureMatch::Bad => Err(invalid("its signature is wrong")),
+            SignatureMatch::Unknown => Err(invalid("no key of its issuer made its signature")),
         }
     }
 
@@ -215,69 +206,71 @@ impl Issuers {
         Ok(keys)
     }
 
-    async fn check_opaque(&self, token: &str, digest: &Digest) -> Result<Good, Refused> {
+    async fn check_opaque(&self, token: &str, digest: &Digest) -> Result<ValidToken, TokenRefusal> {
         if self.bad.get(digest, self.clock.now()).is_some() {
-            return Err(Refused::Invalid("no issuer knew it a moment ago".to_owned()));
+            return Err(TokenRefusal::Invalid("no issuer knew it a moment ago".to_owned()));
         }
-        let mut refused = Refused::Invalid("it is no JWT, and no issuer can be asked about it".to_owned());
+        let mut refused = TokenRefusal::Invalid("it is no JWT, and no issuer can be asked about it".to_owned());
         for issuer in &self.list {
             let Some(client) = &issuer.client else { continue };
             match self.ask(issuer, client, token).await {
                 Ok(good) => return Ok(good),
                 // Another issuer may know it, but as long as one cannot tell, nobody knows that it is bad.
-                Err(why @ Refused::Unverifiable(_)) => refused = why,
-                Err(why) if matches!(refused, Refused::Invalid(_)) => refused = why,
+                Err(why @ TokenRefusal::Unverifiable(_)) => refused = why,
+                Err(why) if matches!(refused, TokenRefusal::Invalid(_)) => refused = why,
                 Err(_) => {}
             }
         }
-        if matches!(refused, Refused::Invalid(_)) {
+        if matches!(refused, TokenRefusal::Invalid(_)) {
             let now = self.clock.now();
             self.bad.put(*digest, (), now.after(BAD_FOR), now);
         }
         Err(refused)
     }
 
-    async fn ask(&self, issuer: &Issuer, client: &Client, token: &str) -> Result<Good, Refused> {
+    async fn ask(&self, issuer: &Issuer, client: &Client, token: &str) -> Result<ValidToken, TokenRefusal> {
         // Strangers decide what is asked, so they may not decide how much.
         let Ok(_place) = issuer.asking.try_acquire() else {
-            return Err(Refused::Unverifiable("too many tokens wait for an answer of their issuer".to_owned()));
+            return Err(TokenRefusal::Unverifiable("too many tokens wait for an answer of their issuer".to_owned()));
         };
         let setting = &issuer.setting;
         let url = match setting.introspection.as_ref().and_then(|it| it.url.clone()) {
             Some(url) => url,
             None => {
-                let metadata = issuer.metadata(&*self.fetch).await.map_err(Refused::Unverifiable)?;
+                let metadata = issuer.metadata(&*self.fetch).await.map_err(TokenRefusal::Unverifiable)?;
                 let url = metadata.value.introspection_endpoint.clone();
-                url.ok_or_else(|| Refused::Unverifiable("its metadata names no introspection_endpoint".to_owned()))?
+                url.ok_or_else(|| {
+                    TokenRefusal::Unverifiable("its metadata names no introspection_endpoint".to_owned())
+                })?
             }
         };
-        let claims = client.ask(&*self.fetch, &url, token).await.map_err(Refused::Unverifiable)?;
+        let claims = client.ask(&*self.fetch, &url, token).await.map_err(TokenRefusal::Unverifiable)?;
         if claims.active != Some(true) {
-            return Err(Refused::Invalid("its issuer says that it is not valid".to_owned()));
+            return Err(TokenRefusal::Invalid("its issuer says that it is not valid".to_owned()));
         }
         if claims.iss.as_deref().is_some_and(|iss| iss != setting.url.as_str()) {
-            return Err(Refused::Invalid("its issuer is not the one asked".to_owned()));
+            return Err(TokenRefusal::Invalid("its issuer is not the one asked".to_owned()));
         }
         let now = self.clock.now();
-        let vouched = claims.vouch(setting, now).map_err(Refused::Invalid)?;
+        let verified = claims.verify(setting, now).map_err(TokenRefusal::Invalid)?;
         let soon = now.after(GOOD_FOR);
-        Ok(Good { caller: vouched.caller, until: vouched.until.map_or(soon, |until| until.min(soon)) })
+        Ok(ValidToken { caller: verified.caller, until: verified.until.map_or(soon, |until| until.min(soon)) })
     }
 }
 
 impl Issuer {
-    async fn metadata(&self, fetch: &dyn Fetch) -> Result<Held<Metadata>, String> {
+    async fn metadata(&self, fetch: &dyn Fetch) -> Result<FetchedValue<Metadata>, String> {
         self.metadata.get(metadata::discover(fetch, &self.setting.url)).await
     }
 }
 
 /// A good token, and until when that may be remembered.
-struct Good {
+struct ValidToken {
     caller: Caller,
     until: Timestamp,
 }
 
-enum Refused {
+enum TokenRefusal {
     Invalid(String),
     Unverifiable(String),
 }

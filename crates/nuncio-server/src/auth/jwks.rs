@@ -18,7 +18,7 @@ pub(super) struct KeySet(Vec<Key>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     id: Option<String>,
-    /// The one algorithm it is for, if it says so.
+    /// The only algorithm that the key may be used with (`alg`), if set.
     only: Option<String>,
     material: Material,
 }
@@ -31,19 +31,17 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// What a signature came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// One of the keys made it.
+pub(super) enum SignatureMatch {
     Good,
     /// The key it names did not make it.
     Bad,
-    /// It may be of a key that is not among these.
+    /// No key of the set matches; a newer set may contain it.
     Unknown,
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct JwksDocument {
     keys: Vec<Value>,
 }
 
@@ -65,7 +63,7 @@ struct Jwk {
 impl KeySet {
     /// Reads a JWK set. Keys of other kinds and for other uses are passed over.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let document: Document = serde_json::from_slice(bytes).map_err(|error| format!("no JWK set: {error}"))?;
+        let document: JwksDocument = serde_json::from_slice(bytes).map_err(|error| format!("no JWK set: {error}"))?;
         if document.keys.len() > MAX_KEYS {
             return Err(format!("it publishes {} keys; at most {MAX_KEYS} are used", document.keys.len()));
         }
@@ -79,16 +77,22 @@ impl KeySet {
     }
 
     /// Checks a signature by the key of that id, or by any key where none is named.
-    pub(super) fn verify(&self, algorithm: Algorithm, id: Option<&str>, message: &[u8], signature: &[u8]) -> Found {
+    pub(super) fn verify(
+        &self,
+        algorithm: Algorithm,
+        id: Option<&str>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> SignatureMatch {
         let mut seen = false;
         let fitting = self.0.iter().filter(|key| key.fits(algorithm));
         for key in fitting.filter(|key| id.is_none() || key.id.as_deref() == id) {
             seen = true;
             if key.verify(algorithm, message, signature) {
-                return Found::Good;
+                return SignatureMatch::Good;
             }
         }
-        if seen && id.is_some() { Found::Bad } else { Found::Unknown }
+        if seen && id.is_some() { SignatureMatch::Bad } else { SignatureMatch::Unknown }
     }
 }
 
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_counts_by_its_own_key_and_algorithm_only() {
+    fn signature_is_verified_only_by_its_own_key_and_algorithm() {
         let random = SystemRandom::new();
         let pair = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(pair.as_ref()).unwrap();
@@ -198,22 +202,30 @@ mod tests {
         let by_ed = pair.sign(b"message");
         let by_ec = ec.sign(&random, b"message").unwrap();
         let (ed, ec) = (by_ed.as_ref(), by_ec.as_ref());
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ed), Found::Good);
-        assert_eq!(keys.verify(Algorithm::EdDsa, None, b"message", ed), Found::Good, "a token need not name its key");
-        assert_eq!(keys.verify(Algorithm::Es256, Some("ec"), b"message", ec), Found::Good);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"massage", ed), Found::Bad);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ec), Found::Bad);
-        assert_eq!(keys.verify(Algorithm::EdDsa, None, b"massage", ed), Found::Unknown);
-        assert_eq!(keys.verify(Algorithm::Es256, Some("ed"), b"message", ed), Found::Unknown, "a key of another kind");
-        assert_eq!(keys.verify(Algorithm::Rs256, Some("ed"), b"message", ed), Found::Unknown);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("new"), b"message", ed), Found::Unknown);
+        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ed), SignatureMatch::Good);
+        assert_eq!(
+            keys.verify(Algorithm::EdDsa, None, b"message", ed),
+            SignatureMatch::Good,
+            "a token need not name its key"
+        );
+        assert_eq!(keys.verify(Algorithm::Es256, Some("ec"), b"message", ec), SignatureMatch::Good);
+        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"massage", ed), SignatureMatch::Bad);
+        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ec), SignatureMatch::Bad);
+        assert_eq!(keys.verify(Algorithm::EdDsa, None, b"massage", ed), SignatureMatch::Unknown);
+        assert_eq!(
+            keys.verify(Algorithm::Es256, Some("ed"), b"message", ed),
+            SignatureMatch::Unknown,
+            "a key of another kind"
+        );
+        assert_eq!(keys.verify(Algorithm::Rs256, Some("ed"), b"message", ed), SignatureMatch::Unknown);
+        assert_eq!(keys.verify(Algorithm::EdDsa, Some("new"), b"message", ed), SignatureMatch::Unknown);
         for broken in [&b""[..], &ed[..63], &[0; 64]] {
-            assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", broken), Found::Bad);
+            assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", broken), SignatureMatch::Bad);
         }
     }
 
     #[test]
-    fn keys_for_other_uses_and_of_other_kinds_are_passed_over() {
+    fn keys_of_other_uses_and_types_are_ignored() {
         let x = coded(&[1; 32]);
         let other = set(&json!([
             {"kty": "OKP", "crv": "Ed25519", "x": x, "use": "enc"},
@@ -233,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_too_many_keys_is_none() {
+    fn key_set_with_too_many_keys_is_refused() {
         let keys = vec![json!({"kty": "oct"}); MAX_KEYS + 1];
         assert!(KeySet::parse(json!({"keys": keys}).to_string().as_bytes()).unwrap_err().contains("65 keys"));
         for wrong in ["", "[]", "{}", "{\"keys\":{}}"] {

@@ -1,9 +1,9 @@
-//! What an issuer says of itself: RFC 8414, and OpenID Connect Discovery 1.0 where that is absent.
+//! Metadata of an issuer: RFC 8414, and OpenID Connect Discovery 1.0 where that is absent.
 
 use std::time::Duration;
 
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -48,7 +48,7 @@ pub(super) async fn discover(fetch: &dyn Fetch, issuer: &IssuerUrl) -> Result<Me
     Err(format!("no metadata was found: {}", statuses.join(", ")))
 }
 
-/// Where metadata may be: the well-known name goes before the issuer's path (RFC 8414), or behind it
+/// Candidate metadata URLs: the well-known name goes before the issuer's path (RFC 8414), or behind it
 /// (OpenID Connect).
 fn addresses(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
@@ -67,8 +67,8 @@ fn addresses(issuer: &Url) -> Vec<Url> {
 }
 
 /// Reads a document of an issuer.
-pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<Incoming, String> {
-    let request = Outgoing {
+pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<FetchResponse, String> {
+    let request = FetchRequest {
         method: "GET",
         url,
         headers: vec![("accept".to_owned(), "application/json".to_owned())],
@@ -80,8 +80,7 @@ pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<Incoming, String>
     fetch.fetch(request).await.map_err(|error| error.to_string())
 }
 
-/// The JSON of an answer.
-pub(super) fn read<T: DeserializeOwned>(url: &Url, answer: &Incoming) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(url: &Url, answer: &FetchResponse) -> Result<T, String> {
     serde_json::from_slice(&answer.body).map_err(|error| format!("{url} answered with something else: {error}"))
 }
 
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_looked_for_before_and_behind_the_path() {
+    fn issuer_metadata_is_tried_before_and_after_the_path() {
         assert_eq!(
             places("https://id.example/tenant/a/"),
             [

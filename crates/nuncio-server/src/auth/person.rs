@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use nuncio_a2h::server::{AccessToken, Holder, Tokens};
+use nuncio_a2h::server::{AccessToken, DeviceTokens, TokenHolder};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
@@ -25,30 +25,28 @@ use super::cache::Cache;
 
 /// How long a token is good.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// How far ahead another clock of ours may have been when a token was made.
+/// Tolerated clock difference between processes of this server.
 const LEEWAY_SECONDS: i64 = 60;
 /// How long a token may be.
 const MAX_BYTES: usize = 4096;
 /// How many tokens are known again without checking their signature.
 const REMEMBERED: usize = 16_384;
-/// How often what is old is forgotten.
+/// Interval of deleting old events and messages.
 const EVERY: Duration = Duration::from_secs(3600);
-/// What agents' tokens begin with.
 const AGENT_TOKEN: &str = "hsk_";
 
 /// Makes and reads tokens.
-pub struct People {
+pub struct PersonTokens {
     key: Ed25519KeyPair,
     public: PublicKey,
-    /// The only head our tokens have, and the dot after it; another is not ours, whatever it says.
+    /// The fixed JWT header of our tokens with the dot after it; any other header is refused.
     head: String,
     audience: String,
     clock: Arc<dyn Clock>,
-    /// What the tokens say whose signatures held: checking one costs more than taking a message.
+    /// Claims of tokens whose signature was verified: verifying costs more than accepting a message.
     signed: Cache<Arc<Claims>>,
 }
 
-/// What a token says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claims {
@@ -62,7 +60,7 @@ struct Claims {
     device_key: PublicKey,
 }
 
-impl People {
+impl PersonTokens {
     /// Signs with that key, for the server at `base`.
     pub(crate) fn new(key: Ed25519KeyPair, base: &str, clock: Arc<dyn Clock>) -> Self {
         let public = public(&key);
@@ -72,7 +70,7 @@ impl People {
         Self { key, public, head, audience, clock, signed: Cache::new(REMEMBERED) }
     }
 
-    /// Whether a token is one that only we could say something about.
+    /// Whether a token has the form of one issued by this server.
     pub(crate) fn knows(&self, token: &str) -> bool {
         token.starts_with(AGENT_TOKEN) || token.starts_with(&self.head)
     }
@@ -81,7 +79,6 @@ impl People {
         self.clock.now().as_millis().div_euclid(1000)
     }
 
-    /// What a token says, if we signed it.
     fn claims(&self, token: &str) -> Option<Arc<Claims>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let body = signed.strip_prefix(&self.head)?;
@@ -101,7 +98,7 @@ impl People {
     }
 }
 
-/// The public half, in the core's words.
+/// The public key as the core's type.
 pub(crate) fn public(key: &Ed25519KeyPair) -> PublicKey {
     let bytes: Option<[u8; 32]> = key.public_key().as_ref().try_into().ok();
     bytes.and_then(|bytes| PublicKey::new(bytes).ok()).expect("a key that was made at random is a good one")
@@ -112,14 +109,14 @@ fn kid(key: &PublicKey) -> String {
     format!("people-{}", &key.fingerprint().to_string()[..16])
 }
 
-/// Forgets once an hour what people and agents were told, and said, long ago.
+/// Deletes old events and messages of people and agents once an hour.
 pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
     loop {
         if let Err(error) = engine.forget_old_mail().await {
-            tracing::error!(%error, "what people were told long ago could not be forgotten");
+            tracing::error!(%error, "old events could not be deleted");
         }
         if let Err(error) = engine.forget_old_messages().await {
-            tracing::error!(%error, "messages of long ago could not be forgotten");
+            tracing::error!(%error, "old messages could not be deleted");
         }
         tokio::select! {
             () = engine.clock().sleep_until(engine.now().after(EVERY)) => {}
@@ -128,7 +125,7 @@ pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
     }
 }
 
-impl Tokens for People {
+impl DeviceTokens for PersonTokens {
     fn issue(&self, device: &Device) -> AccessToken {
         let iat = self.now();
         let exp = iat + i64::try_from(LIFETIME.as_secs()).unwrap_or(i64::MAX);
@@ -147,14 +144,14 @@ impl Tokens for People {
         AccessToken { token: format!("{signed}.{signature}"), expires_at: Timestamp::from_millis(exp * 1000) }
     }
 
-    fn read(&self, token: &str) -> Option<Holder> {
+    fn read(&self, token: &str) -> Option<TokenHolder> {
         if token.len() > MAX_BYTES {
             return None;
         }
         let claims = self.claims(token)?;
         let (now, ours) = (self.now(), claims.iss == self.audience && claims.aud == self.audience);
         let good = ours && now < claims.exp && claims.iat <= now.saturating_add(LEEWAY_SECONDS);
-        good.then(|| Holder {
+        good.then(|| TokenHolder {
             person: claims.sub.clone(),
             device: claims.device_id.clone(),
             expires_at: Timestamp::from_millis(claims.exp.saturating_mul(1000)),
@@ -177,9 +174,9 @@ impl Tokens for People {
     }
 }
 
-impl fmt::Debug for People {
+impl fmt::Debug for PersonTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("People").field("audience", &self.audience).finish_non_exhaustive()
+        f.debug_struct("PersonTokens").field("audience", &self.audience).finish_non_exhaustive()
     }
 }
 
@@ -205,9 +202,9 @@ mod tests {
         }
     }
 
-    fn people(base: &str, clock: &At) -> People {
+    fn people(base: &str, clock: &At) -> PersonTokens {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        People::new(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), base, Arc::new(clock.clone()))
+        PersonTokens::new(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), base, Arc::new(clock.clone()))
     }
 
     fn device() -> Device {
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_speaks_for_its_device_for_five_minutes() {
+    fn person_token_is_valid_for_five_minutes() {
         let clock = At(Arc::new(Mutex::new(1_000_500)));
         let people = people("https://a.example/", &clock);
         let made = people.issue(&device());
@@ -238,9 +235,9 @@ mod tests {
         assert_eq!(people.read(&made.token), None, "from the future");
     }
 
-    /// Its signature is not looked at twice, everything else each time.
+    /// A cached token skips the signature check only.
     #[test]
-    fn a_token_that_is_known_again_is_still_held_against_the_clock_and_the_address() {
+    fn cached_token_is_still_checked_for_expiry_and_audience() {
         let clock = At(Arc::new(Mutex::new(1_000_500)));
         let here = people("https://a.example", &clock);
         let token = here.issue(&device()).token;
@@ -252,9 +249,9 @@ mod tests {
         let forged = format!("{}.{}", token.rsplit_once('.').unwrap().0, "A".repeat(86));
         assert_eq!(here.read(&forged), None);
         assert!(here.signed.get(&Digest::of_bytes(forged.as_bytes()), clock.now()).is_none());
-        let there = People { audience: "https://b.example".to_owned(), ..here };
+        let there = PersonTokens { audience: "https://b.example".to_owned(), ..here };
         assert_eq!(there.read(&token), None, "for another server");
-        let back = People { audience: "https://a.example".to_owned(), ..there };
+        let back = PersonTokens { audience: "https://a.example".to_owned(), ..there };
         assert!(back.read(&token).is_some());
         *clock.0.lock().unwrap() += 300_000;
         assert_eq!(back.read(&token), None, "it is over");
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_made_elsewhere_is_refused() {
+    fn altered_or_foreign_person_token_is_refused() {
         let clock = At(Arc::new(Mutex::new(0)));
         let (here, there) = (people("https://a.example", &clock), people("https://a.example", &clock));
         let token = here.issue(&device()).token;
@@ -286,7 +283,7 @@ mod tests {
         ] {
             assert_eq!(here.read(&bad), None, "{bad}");
         }
-        let elsewhere = People { audience: "https://b.example".to_owned(), ..here };
+        let elsewhere = PersonTokens { audience: "https://b.example".to_owned(), ..here };
         assert_eq!(elsewhere.read(&token), None, "for another server");
     }
 }

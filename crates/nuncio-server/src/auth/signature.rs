@@ -19,14 +19,11 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Engine};
 
-use super::did::Head;
+use super::did::RequestHead;
 use crate::settings::SignatureSettings;
 
-/// The header with the signature.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
-/// The header with the time of signing.
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-signature-timestamp");
-/// The header with the nonce.
 const NONCE: HeaderName = HeaderName::from_static("x-signature-nonce");
 /// How many seconds the clocks may differ.
 const WINDOW: i64 = 300;
@@ -39,24 +36,21 @@ pub struct Signatures {
     allow_bare: bool,
 }
 
-/// What the signature of a request came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Signed {
+pub enum SignatureCheck {
     /// There is none.
     Absent,
-    /// It is not valid, and why.
+    /// Invalid, with the reason for the caller.
     Invalid(String),
     /// This caller signed it.
     Known(Caller),
 }
 
-/// A signature as it was sent.
-enum Sent<'a> {
+enum SentSignature<'a> {
     Full { tags: Tags, timestamp: &'a str, nonce: &'a str },
     Bare([u8; 32]),
 }
 
-/// The signatures of one request by version.
 #[derive(Default)]
 struct Tags {
     v1: Vec<[u8; 32]>,
@@ -72,27 +66,29 @@ impl Signatures {
 
     /// Finds out who signed a request. A good signature is used up by this: the same is invalid when it
     /// comes again.
-    pub async fn check(&self, head: Head<'_>, body: &[u8]) -> Signed {
+    pub async fn check(&self, head: RequestHead<'_>, body: &[u8]) -> SignatureCheck {
         if !head.headers.contains_key(SIGNATURE) {
-            return Signed::Absent;
+            return SignatureCheck::Absent;
         }
         match self.signer(head, body).await {
-            Ok(caller) => Signed::Known(caller),
-            Err(why) => Signed::Invalid(why),
+            Ok(caller) => SignatureCheck::Known(caller),
+            Err(why) => SignatureCheck::Invalid(why),
         }
     }
 
-    async fn signer(&self, head: Head<'_>, body: &[u8]) -> Result<Caller, String> {
+    async fn signer(&self, head: RequestHead<'_>, body: &[u8]) -> Result<Caller, String> {
         let covers_target = !matches!(*head.method, Method::POST | Method::PUT);
-        match Sent::read(head.headers)? {
-            Sent::Bare(_) if covers_target => Err(needs_version_2(head.method)),
-            Sent::Bare(_) if !self.allow_bare => Err(format!(
+        match SentSignature::read(head.headers)? {
+            SentSignature::Bare(_) if covers_target => Err(needs_version_2(head.method)),
+            SentSignature::Bare(_) if !self.allow_bare => Err(format!(
                 "a signature over the body alone could be sent again, and is not taken here; send {SIGNATURE}: v1=… with {TIMESTAMP} and {NONCE}"
             )),
-            Sent::Bare(tag) => self.made_by(&[tag], &[body]).map(|(_, caller)| caller),
+            SentSignature::Bare(tag) => self.made_by(&[tag], &[body]).map(|(_, caller)| caller),
             // First: whoever signs by version 1 learns of version 2 whatever else is wrong.
-            Sent::Full { tags, .. } if covers_target && tags.v2.is_empty() => Err(needs_version_2(head.method)),
-            Sent::Full { tags, timestamp, nonce } => {
+            SentSignature::Full { tags, .. } if covers_target && tags.v2.is_empty() => {
+                Err(needs_version_2(head.method))
+            }
+            SentSignature::Full { tags, timestamp, nonce } => {
                 let end = self.still_good(timestamp)?;
                 // The text as it was sent is what was signed.
                 let target = head.uri.path_and_query().map_or("/", PathAndQuery::as_str).as_bytes();
@@ -145,7 +141,7 @@ impl Signatures {
     }
 }
 
-impl<'a> Sent<'a> {
+impl<'a> SentSignature<'a> {
     fn read(headers: &'a HeaderMap) -> Result<Self, String> {
         let text = one(headers, &SIGNATURE)?.ok_or_else(|| format!("{SIGNATURE} is missing"))?;
         let (timestamp, nonce) = (one(headers, &TIMESTAMP)?, one(headers, &NONCE)?);

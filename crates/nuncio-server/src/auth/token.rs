@@ -22,9 +22,7 @@ const MAX_SUBJECT: usize = 512;
 /// How many scopes of a token are used.
 const MAX_SCOPES: usize = 256;
 
-/// A token by its form.
 pub(super) enum Token<'a> {
-    /// One that can be checked here.
     Jwt(Box<Jwt<'a>>),
     /// One that means something to its issuer only.
     Opaque,
@@ -37,10 +35,9 @@ pub(super) struct Jwt<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) key: Option<String>,
     pub(super) claims: Claims,
-    /// What is signed.
     pub(super) message: &'a [u8],
     pub(super) signature: Vec<u8>,
-    /// Whether it says that it is an access token, and nothing else.
+    /// Whether the header's `typ` marks an access token (RFC 9068).
     says_access_token: bool,
 }
 
@@ -52,7 +49,6 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// What is said of a token.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Claims {
     /// Whether it is good: in answers of RFC 7662 only.
@@ -65,9 +61,8 @@ pub(super) struct Claims {
     nbf: Option<f64>,
     iat: Option<f64>,
     scope: Option<OneOrMany>,
-    /// What some issuers call `scope`.
+    /// The name that some issuers use for `scope`.
     scp: Option<OneOrMany>,
-    /// What it is bound to beside its bearer.
     cnf: Option<IgnoredAny>,
     token_type: Option<String>,
     // Claims of ID tokens and logout tokens, and one issuer's word for what a token is.
@@ -95,9 +90,9 @@ impl OneOrMany {
     }
 }
 
-/// A caller, and until when their token is good; no end where none is said.
+/// The caller of a valid token, and its expiry if it has one.
 #[derive(Debug)]
-pub(super) struct Vouched {
+pub(super) struct VerifiedToken {
     pub(super) caller: Caller,
     pub(super) until: Option<Timestamp>,
 }
@@ -147,7 +142,7 @@ impl<'a> Jwt<'a> {
     }
 
     /// Whom it speaks for, if its issuer really signed it.
-    pub(super) fn vouches(&self, by: &IssuerSetting, now: Timestamp) -> Result<Vouched, String> {
+    pub(super) fn verify_claims(&self, by: &IssuerSetting, now: Timestamp) -> Result<VerifiedToken, String> {
         let claims = &self.claims;
         let of_another_kind = claims.nonce.is_some()
             || claims.at_hash.is_some()
@@ -157,7 +152,7 @@ impl<'a> Jwt<'a> {
         if !self.says_access_token && of_another_kind {
             return Err("it is an ID token or another kind, and no access token".to_owned());
         }
-        let vouched = claims.vouch(by, now)?;
+        let vouched = claims.verify(by, now)?;
         if vouched.until.is_none() {
             return Err("it does not say when it expires".to_owned());
         }
@@ -167,7 +162,7 @@ impl<'a> Jwt<'a> {
 
 impl Claims {
     /// Whom these claims speak for at that moment.
-    pub(super) fn vouch(&self, by: &IssuerSetting, now: Timestamp) -> Result<Vouched, String> {
+    pub(super) fn verify(&self, by: &IssuerSetting, now: Timestamp) -> Result<VerifiedToken, String> {
         let leeway = Duration::from_secs(u64::from(by.leeway_seconds));
         if self.aud.as_ref().is_none_or(|audiences| !audiences.iter().any(|it| by.audience.contains(it))) {
             return Err("it is meant for another audience".to_owned());
@@ -189,7 +184,7 @@ impl Claims {
         }
         let principal = Principal::OAuth { issuer: by.url.as_str().to_owned(), subject: subject.clone() };
         let credential = Credential::Token { scopes: self.scopes(), people: by.people == Some(true) };
-        Ok(Vouched { caller: Caller { credential, ..Caller::new(principal) }, until })
+        Ok(VerifiedToken { caller: Caller { credential, ..Caller::new(principal) }, until })
     }
 
     fn scopes(&self) -> Arc<[ScopeId]> {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_tail_is_not_read_and_is_cut_off_by_the_next_line() {
+    fn torn_last_line_is_ignored_and_truncated_by_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
         file.append(&checkpoint(1)).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn line_behind_a_torn_one_is_read_and_other_text_is_refused() {
+    fn line_after_a_torn_one_is_read_and_other_text_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
         let (torn, whole) = (line(&checkpoint(1)), line(&checkpoint(2)));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_file_holds_the_given_lines_and_grows_on() {
+    fn replaced_checkpoint_file_holds_the_given_lines_and_accepts_appends() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
         (1..=5).for_each(|seq| file.append(&checkpoint(seq)).unwrap());

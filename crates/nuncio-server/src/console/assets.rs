@@ -9,7 +9,6 @@ use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use nuncio_pages::assets::{Asset, Assets, version};
 
-/// The route of a file.
 pub(super) const ROUTE: &str = "/console/assets/{version}/{file}";
 
 const OWN: &[Asset] = nuncio_pages::assets![
@@ -33,7 +32,6 @@ const OWN: &[Asset] = nuncio_pages::assets![
 
 pub(super) static ASSETS: Assets = Assets::new(OWN, || version(OWN));
 
-/// The path of the folder they are in.
 pub(super) fn folder() -> &'static str {
     static FOLDER: LazyLock<String> = LazyLock::new(|| format!("/console/assets/{}", ASSETS.version()));
     &FOLDER
@@ -52,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_the_folder_is_served_and_every_script_is_tame() {
+    fn every_asset_is_served_and_no_script_uses_unsafe_calls() {
         let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"));
         assert_eq!(ASSETS.faults(folder), Vec::<String>::new());
     }

@@ -1,4 +1,4 @@
-//! What each protocol publishes about an agent, for people to open and to copy.
+//! Links and `curl` commands for the documents each protocol publishes about an agent.
 
 use nuncio_core::agent::{Agent, Skill, SkillAccess, SkillAuth, SkillMethod, Tool};
 use nuncio_core::schema::Schema;
@@ -6,34 +6,30 @@ use serde_json::{Value, json};
 
 use super::texts::Texts;
 
-/// One thing worth opening or trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Document {
-    /// The protocol's name and version.
+pub(crate) struct DocumentLink {
     pub(crate) protocol: &'static str,
-    /// What it is, in the page's language.
     pub(crate) title: String,
-    /// Where it is, from the server's root.
     pub(crate) path: String,
     /// Whether following a link to it shows it.
     pub(crate) opens: bool,
-    /// Where the command goes; to the path itself when it is none.
+    /// The path of the `curl` command; `path` when absent.
     pub(crate) request: Option<String>,
-    /// What `curl` needs beside the address, ready for a shell: `-d '…'`.
+    /// Arguments of `curl` beside the address, quoted for a shell: `-d '…'`.
     pub(crate) arguments: String,
     /// Whether it asks for a key where there are keys.
     pub(crate) needs_key: bool,
 }
 
-/// What one protocol publishes about an agent. Every protocol in the assembly brings its own.
-pub(crate) type DocumentsOf = fn(&Agent, &Texts) -> Vec<Document>;
+/// Builds the document links of one protocol for an agent.
+pub(crate) type DocumentsOf = fn(&Agent, &Texts) -> Vec<DocumentLink>;
 
 /// AAP: the description, and the request that begins a conversation.
-pub(crate) fn aap(agent: &Agent, texts: &Texts) -> Vec<Document> {
+pub(crate) fn aap(agent: &Agent, texts: &Texts) -> Vec<DocumentLink> {
     let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name})).collect();
     let session = json!({"agent": {"name": agent.name, "tools": tools}});
     vec![
-        Document {
+        DocumentLink {
             protocol: "AAP v3",
             title: texts.documents.aap_meta.clone(),
             path: "/aap/meta".to_owned(),
@@ -42,7 +38,7 @@ pub(crate) fn aap(agent: &Agent, texts: &Texts) -> Vec<Document> {
             arguments: String::new(),
             needs_key: false,
         },
-        Document {
+        DocumentLink {
             protocol: "AAP v3",
             title: texts.documents.aap_session.clone(),
             path: "/aap/sessions".to_owned(),
@@ -55,7 +51,7 @@ pub(crate) fn aap(agent: &Agent, texts: &Texts) -> Vec<Document> {
 }
 
 /// Skill Sharing: the index, and each skill with a request for an execution.
-pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
+pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<DocumentLink> {
     const PROTOCOL: &str = "Skill Sharing 1.0";
     let tools = agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?)));
     let whole = agent.skill.as_deref().map(|skill| (None, skill));
@@ -66,7 +62,7 @@ pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
     if skills.is_empty() {
         return Vec::new();
     }
-    let mut documents = vec![Document {
+    let mut documents = vec![DocumentLink {
         protocol: PROTOCOL,
         title: texts.documents.skill_index.clone(),
         path: "/.well-known/skill-sharing".to_owned(),
@@ -77,7 +73,7 @@ pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
     }];
     documents.extend(skills.into_iter().map(|(tool, skill)| {
         let inputs = tool.map_or_else(|| json!({"text": "…"}), |tool| sample(tool.input.source()));
-        Document {
+        DocumentLink {
             protocol: PROTOCOL,
             title: skill.name.clone(),
             path: format!("/skills/{}.json", skill.id),
@@ -91,11 +87,11 @@ pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
 }
 
 /// A2H: the manifest, where the agent has something for people's devices.
-pub(crate) fn a2h(agent: &Agent, texts: &Texts) -> Vec<Document> {
+pub(crate) fn a2h(agent: &Agent, texts: &Texts) -> Vec<DocumentLink> {
     if agent.device_tools().next().is_none() {
         return Vec::new();
     }
-    vec![Document {
+    vec![DocumentLink {
         protocol: "A2H Capability Manifest v1",
         title: texts.documents.a2h_manifest.clone(),
         path: format!("/a2h/agents/{}", agent.name),
@@ -107,9 +103,9 @@ pub(crate) fn a2h(agent: &Agent, texts: &Texts) -> Vec<Document> {
 }
 
 /// ANP: the description, its methods, and a call.
-pub(crate) fn anp(agent: &Agent, texts: &Texts) -> Vec<Document> {
+pub(crate) fn anp(agent: &Agent, texts: &Texts) -> Vec<DocumentLink> {
     const PROTOCOL: &str = "ANP 1.2";
-    let read = |title: &str, path: String| Document {
+    let read = |title: &str, path: String| DocumentLink {
         protocol: PROTOCOL,
         title: title.to_owned(),
         path,
@@ -125,7 +121,7 @@ pub(crate) fn anp(agent: &Agent, texts: &Texts) -> Vec<Document> {
     ];
     if let Some(tool) = agent.exposed_tools().find(|tool| !tool.human_authorization) {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": tool.name, "params": sample(tool.input.source())});
-        documents.push(Document {
+        documents.push(DocumentLink {
             title: format!("{} · {}", texts.documents.anp_call, tool.name),
             path: format!("/agents/{}/rpc", agent.name),
             opens: false,
@@ -137,7 +133,7 @@ pub(crate) fn anp(agent: &Agent, texts: &Texts) -> Vec<Document> {
     documents
 }
 
-/// What proves to a skill who asks, for a shell that has it in a variable.
+/// The credential header of a skill, with the secret in a shell variable.
 fn proof(auth: &SkillAuth) -> String {
     match auth {
         SkillAuth::ApiKey { header } => format!("-H \"{header}: $NUNCIO_KEY\" "),
@@ -146,7 +142,7 @@ fn proof(auth: &SkillAuth) -> String {
     }
 }
 
-/// What `curl` needs to have a skill executed, by the skill's own method.
+/// The `curl` arguments that invoke a skill with its own method.
 fn invocation(skill: &Skill, inputs: &Value) -> String {
     let body = json!({"caller": {"id": "me", "type": "user"}, "skill_id": skill.id, "inputs": inputs});
     let body = || format!("-H 'content-type: application/json' -d {}", quoted(&body.to_string()));
@@ -227,7 +223,6 @@ fn some_text(schema: &Value, days: &mut u32) -> String {
     fitting
 }
 
-/// A text as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -237,14 +232,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_was_quoted() {
+    fn shell_quoting_round_trips() {
         assert_eq!(quoted(r#"{"a":"b"}"#), r#"'{"a":"b"}'"#);
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 
     /// Every skill of the examples can be tried as its command says.
     #[test]
-    fn a_sample_fits_what_the_skill_takes() {
+    fn sample_arguments_match_the_input_schema_of_the_skill() {
         for name in ["hotel", "restaurant", "script", "warehouse"] {
             let path = format!("{}/../../examples/{name}/agent.toml", env!("CARGO_MANIFEST_DIR"));
             let agent = nuncio_core::declaration::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap().agent;
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_fits_a_schema_of_every_kind() {
+    fn sample_value_matches_every_kind_of_schema() {
         let schema = json!({"type": "object", "additionalProperties": false,
             "required": ["a", "b", "c", "d", "e", "f", "g", "h", "i"], "properties": {
             "a": {"type": "integer", "minimum": 3}, "b": {"type": "number", "exclusiveMinimum": 0, "maximum": 30},
@@ -270,7 +265,6 @@ mod tests {
         assert_eq!(sample.get("z"), None, "only what must be given");
     }
 
-    /// The documents of an agent with one skill.
     fn command(skill: &str) -> (String, String) {
         let head = "[agent]\nname = \"desk\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n";
         let input = "input = { type = \"object\", required = [\"q\"], properties = { q = { enum = [\"it's\"] } } }";
@@ -286,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_is_tried_by_its_own_method_and_with_what_it_asks_for() {
+    fn curl_example_uses_the_method_and_credentials_of_the_skill() {
         let (request, arguments) = command("method = \"GET\"");
         assert_eq!(
             (request.as_str(), arguments.as_str()),

@@ -1,7 +1,7 @@
 //! `/console/tasks`: the work that agents hand to people. Plain pages and forms; the scripts only
 //! keep them fresh.
 //!
-//! Somebody on this machine walks in while the server is open to them; everyone else signs in with a
+//! Local visitors need no sign-in while the server is open to `local`; everyone else signs in with a
 //! key that has all scopes, or the scope `console:tasks`. Whatever changes something is a form sent
 //! from our own page, with a token that only that page knows.
 
@@ -17,10 +17,10 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
-use nuncio_engine::orders::OrderedBy;
-use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::orders::OrderIssuer;
+use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError, Identity};
-use nuncio_http::{BodyLimits, CredentialPlace};
+use nuncio_http::{BodyLimits, CredentialLocation};
 use nuncio_pages::sender::{field, is_from_elsewhere, is_from_here};
 use nuncio_pages::{Language, see, written};
 use serde::Deserialize;
@@ -28,31 +28,29 @@ use serde_json::json;
 
 use super::texts::Texts;
 
+mod display_time;
 mod form;
 mod page;
 mod sessions;
 mod sign_in;
 mod visitor;
-mod when;
 
-use form::Form;
-use page::{Attempt, Frame, InboxPage, MessagePage, TaskPage, holder};
-use sessions::{Look, Sessions};
+use form::TaskForm;
+use page::{FormAttempt, InboxPage, MessagePage, PageFrame, TaskPage, holder};
+use sessions::{Sessions, VisitKind};
 use visitor::Visitor;
 
 /// How long a reason may be.
 const MAX_REASON: usize = 2000;
 
-/// What the inbox needs.
 pub(super) struct Inbox {
     engine: Engine,
     bodies: BodyLimits,
     sessions: Sessions,
-    /// The token of whoever needs no key.
+    /// The form token of local visitors, who need no key.
     token: String,
 }
 
-/// The routes.
 pub(super) fn routes(engine: Engine, bodies: BodyLimits) -> Router {
     let inbox = Inbox { engine, bodies, sessions: Sessions::default(), token: sessions::random() };
     Router::new()
@@ -73,29 +71,28 @@ async fn guarded(mut response: Response) -> Response {
     response
 }
 
-/// How many tasks wait, for whoever may know.
+/// Number of waiting tasks, for visitors who may use the inbox.
 pub(super) async fn waiting(engine: &Engine) -> usize {
     engine.inbox().await.map_or(0, |tasks| tasks.len())
 }
 
 #[derive(Default, Deserialize)]
-struct Asked {
+struct InboxQuery {
     lang: Option<String>,
     after: Option<String>,
     task: Option<String>,
     next: Option<String>,
 }
 
-/// What every page is told of its reader.
-struct Reader {
+struct PageVisitor {
     language: Language,
     language_was_chosen: bool,
     identity: Option<Identity>,
     headers: HeaderMap,
 }
 
-impl Reader {
-    fn new(asked: &Asked, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Self {
+impl PageVisitor {
+    fn new(asked: &InboxQuery, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Self {
         let chosen = asked.lang.as_deref().and_then(Language::parse);
         Self {
             language: chosen.unwrap_or_else(|| Language::accepted(&headers)),
@@ -105,8 +102,8 @@ impl Reader {
         }
     }
 
-    fn frame(&self, path: &str, visitor: Option<Visitor>) -> Frame {
-        Frame::new(self.language, self.language_was_chosen, path, visitor)
+    fn frame(&self, path: &str, visitor: Option<Visitor>) -> PageFrame {
+        PageFrame::new(self.language, self.language_was_chosen, path, visitor)
     }
 
     /// `path`, in the language the reader chose.
@@ -117,10 +114,10 @@ impl Reader {
     }
 
     fn visitor(&self, inbox: &Inbox) -> Option<Visitor> {
-        inbox.visitor(self.identity.as_ref(), &self.headers, Look::Visit)
+        inbox.visitor(self.identity.as_ref(), &self.headers, VisitKind::Visit)
     }
 
-    /// The way to the key for somebody who wants to see `path`.
+    /// Redirects to the sign-in page and back to `path`.
     fn turned_away(&self, path: &str) -> Response {
         if is_from_elsewhere(&self.headers) {
             // A browser that follows a link from elsewhere holds back the cookie. Asked by a page of
@@ -135,7 +132,6 @@ impl Reader {
         see(&self.to(&format!("/console/sign-in?next={path}")))
     }
 
-    /// An error as a page.
     fn failed(&self, visitor: Option<Visitor>, error: &EngineError) -> Response {
         let (texts, frame) = (&Texts::of(self.language).inbox, self.frame("/console/tasks", visitor));
         if error.code == Code::TaskNotFound {
@@ -147,18 +143,18 @@ impl Reader {
 }
 
 /// `GET /console`
-async fn entrance(asked: Query<Asked>, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Response {
-    see(&Reader::new(&asked, identity, headers).to("/console/tasks"))
+async fn entrance(asked: Query<InboxQuery>, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Response {
+    see(&PageVisitor::new(&asked, identity, headers).to("/console/tasks"))
 }
 
 /// `GET /console/tasks`: what waits. `after` names a task that the visitor has just done something with.
 async fn list(
     State(inbox): State<Arc<Inbox>>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
-    let reader = Reader::new(&asked, identity, headers);
+    let reader = PageVisitor::new(&asked, identity, headers);
     let Some(visitor) = reader.visitor(&inbox) else { return reader.turned_away("/console/tasks") };
     let after = asked.after.as_deref().and_then(|id| TaskId::parse(id).ok());
     let after = match after {
@@ -179,39 +175,38 @@ async fn list(
 async fn show(
     State(inbox): State<Arc<Inbox>>,
     Path(id): Path<String>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
-    let reader = Reader::new(&asked, identity, headers);
+    let reader = PageVisitor::new(&asked, identity, headers);
     let path = place(&id);
     let Some(visitor) = reader.visitor(&inbox) else { return reader.turned_away(&path) };
     match find(&inbox, &id).await {
-        Ok(task) => task_page(&inbox, &reader, visitor, &task, StatusCode::OK, Attempt::default()),
+        Ok(task) => task_page(&inbox, &reader, visitor, &task, StatusCode::OK, FormAttempt::default()),
         Err(error) => reader.failed(Some(visitor), &error),
     }
 }
 
-/// `GET` of what only a form can be sent to: somebody loads the page again.
+/// `GET` of a form's target, as after a reload.
 async fn back(
     Path((id, _)): Path<(String, String)>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
-    see(&Reader::new(&asked, identity, headers).to(&place(&id)))
+    see(&PageVisitor::new(&asked, identity, headers).to(&place(&id)))
 }
 
-/// What somebody does with a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum TaskAction {
     Take,
     GiveBack,
     Finish,
     Refuse,
 }
 
-impl Deed {
+impl TaskAction {
     fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "take" => Self::Take,
@@ -227,12 +222,12 @@ impl Deed {
 async fn step(
     State(inbox): State<Arc<Inbox>>,
     Path((id, deed)): Path<(String, String)>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let reader = Reader::new(&asked, identity, parts.headers);
+    let reader = PageVisitor::new(&asked, identity, parts.headers);
     let path = place(&id);
     if let Some(refusal) = stranger(&reader, &parts.uri) {
         return refusal;
@@ -241,12 +236,12 @@ async fn step(
         return see(&reader.to(&format!("/console/sign-in?next={path}")));
     };
     // The cookie was looked at, and counts as a credential.
-    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Body).await {
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialLocation::Body).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, Some(visitor), status),
     };
     let unknown = || EngineError::new(Code::TaskNotFound, "there is nothing at this address");
-    let found = match Deed::parse(&deed) {
+    let found = match TaskAction::parse(&deed) {
         Some(deed) => find(&inbox, &id).await.map(|task| (deed, task)),
         None => Err(unknown()),
     };
@@ -256,23 +251,23 @@ async fn step(
     }
 }
 
-/// Does it, and shows what came of it. Whatever does not work, what was typed is still there.
+/// Performs the action and shows its outcome. On failure the typed text is kept.
 async fn carry_out(
     inbox: &Inbox,
-    reader: &Reader,
+    reader: &PageVisitor,
     visitor: Visitor,
     task: Task,
-    deed: Deed,
+    deed: TaskAction,
     sent: &[(String, String)],
 ) -> Response {
     let texts = Texts::of(reader.language);
-    let mut form = Form::of(task.form.as_ref(), &texts.form);
-    let is_filled = Form::is_in(sent);
+    let mut form = TaskForm::of(task.form.as_ref(), &texts.form);
+    let is_filled = TaskForm::is_in(sent);
     if is_filled {
         form.fill(sent);
     }
     let reason: String = field(sent, "reason").unwrap_or_default().trim().chars().take(MAX_REASON).collect();
-    let again = |form: Form, notice: Option<String>| Attempt {
+    let again = |form: TaskForm, notice: Option<String>| FormAttempt {
         notice,
         form: is_filled.then_some(form),
         reason: reason.clone(),
@@ -282,27 +277,27 @@ async fn carry_out(
         return task_page(inbox, reader, visitor, &task, StatusCode::FORBIDDEN, attempt);
     }
     let step = match deed {
-        Deed::Take => TaskStep::Take { over: field(sent, "over").is_some() },
-        Deed::GiveBack => TaskStep::GiveBack,
-        Deed::Refuse => TaskStep::Refuse(reason.clone()),
-        Deed::Finish => match form.result(&texts.form) {
-            Some(output) => TaskStep::Finish(output),
+        TaskAction::Take => TaskCommand::Take { over: field(sent, "over").is_some() },
+        TaskAction::GiveBack => TaskCommand::GiveBack,
+        TaskAction::Refuse => TaskCommand::Refuse(reason.clone()),
+        TaskAction::Finish => match form.result(&texts.form) {
+            Some(output) => TaskCommand::Finish(output),
             None => {
-                let attempt = Attempt { form: Some(form), ..Attempt::default() };
+                let attempt = FormAttempt { form: Some(form), ..FormAttempt::default() };
                 return task_page(inbox, reader, visitor, &task, StatusCode::UNPROCESSABLE_ENTITY, attempt);
             }
         },
     };
-    let by = OrderedBy { principal: visitor.principal.clone(), account: None };
+    let by = OrderIssuer { principal: visitor.principal.clone(), account: None };
     let record = inbox.engine.order_record(step.action(), &by);
     let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
     let stepped = inbox.engine.step_task(&task.id, step, &visitor.name);
     match inbox.engine.run_order(record, stepped, |_| None).await {
         // Taken over with a form half filled in: it goes on from there.
-        Ok(task) if deed == Deed::Take && is_filled => {
+        Ok(task) if deed == TaskAction::Take && is_filled => {
             task_page(inbox, reader, visitor, &task, StatusCode::OK, again(form, None))
         }
-        Ok(task) if deed == Deed::Take => see(&reader.to(&place(task.id.as_str()))),
+        Ok(task) if deed == TaskAction::Take => see(&reader.to(&place(task.id.as_str()))),
         Ok(task) => see(&reader.to(&format!("/console/tasks?after={}", task.id))),
         Err(error) if matches!(error.code, Code::TaskClosed | Code::InvalidOutput) => {
             let task = inbox.engine.task(&task.id).await.unwrap_or(task);
@@ -322,11 +317,11 @@ async fn carry_out(
 
 fn task_page(
     inbox: &Inbox,
-    reader: &Reader,
+    reader: &PageVisitor,
     visitor: Visitor,
     task: &Task,
     status: StatusCode,
-    attempt: Attempt,
+    attempt: FormAttempt,
 ) -> Response {
     let frame = reader.frame(&place(task.id.as_str()), Some(visitor));
     written(status, &TaskPage::new(frame, task, attempt, version_of(task), inbox.engine.now()))
@@ -336,12 +331,12 @@ fn task_page(
 /// themselves, so it keeps nobody signed in.
 async fn state(
     State(inbox): State<Arc<Inbox>>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
     let identity = identity.map(|Extension(identity)| identity);
-    if inbox.visitor(identity.as_ref(), &headers, Look::Glance).is_none() {
+    if inbox.visitor(identity.as_ref(), &headers, VisitKind::Glance).is_none() {
         return (StatusCode::UNAUTHORIZED, Json(json!({"code": Code::Unauthorized}))).into_response();
     }
     let version = match &asked.task {
@@ -368,13 +363,13 @@ async fn find(inbox: &Inbox, id: &str) -> Result<Task, EngineError> {
     inbox.engine.task(&id).await
 }
 
-/// Where a task is shown. What is no id is not repeated.
+/// The path of a task; an invalid id is left out.
 fn place(id: &str) -> String {
     TaskId::parse(id).map_or_else(|_| "/console/tasks".to_owned(), |id| format!("/console/tasks/{id}"))
 }
 
-/// The answer to a form that no page of ours sent.
-fn stranger(reader: &Reader, uri: &Uri) -> Option<Response> {
+/// The response to a form without a valid token.
+fn stranger(reader: &PageVisitor, uri: &Uri) -> Option<Response> {
     if is_from_here(&reader.headers, uri) {
         return None;
     }
@@ -384,7 +379,7 @@ fn stranger(reader: &Reader, uri: &Uri) -> Option<Response> {
 }
 
 /// The answer to a form that is none, or too large, or too slow.
-fn unreadable(reader: &Reader, visitor: Option<Visitor>, status: StatusCode) -> Response {
+fn unreadable(reader: &PageVisitor, visitor: Option<Visitor>, status: StatusCode) -> Response {
     let why = status.canonical_reason().unwrap_or_default();
     let frame = reader.frame("/console/tasks", visitor);
     written(status, &MessagePage::new(frame, &Texts::of(reader.language).sign_in.unreadable, why))

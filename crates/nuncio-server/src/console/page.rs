@@ -1,4 +1,4 @@
-//! What the first page shows, as its template wants it.
+//! View model of the home page template.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use super::{Console, assets};
 
 mod script;
 
-/// What a reader asked for.
-pub(super) struct Asked<'a> {
+pub(super) struct HomeRequest<'a> {
     pub(super) language: Language,
-    /// Whether the address says so, so that links go on saying it.
+    /// Whether the URL sets the language, so that links keep it.
     pub(super) language_was_chosen: bool,
     pub(super) agent: Option<&'a str>,
     pub(super) host: Option<&'a str>,
@@ -28,12 +27,11 @@ pub(super) struct Asked<'a> {
 /// `GET /`
 #[derive(Template)]
 #[template(path = "page.html")]
-pub(super) struct Page {
+pub(super) struct HomeTemplate {
     text: &'static Texts,
     language: Language,
     switches: Switches,
     home: String,
-    /// The folder of the static files.
     assets: &'static str,
     /// How this server is reached, as far as it knows. The script knows better.
     origin: String,
@@ -41,7 +39,6 @@ pub(super) struct Page {
     inbox: Option<InboxLink>,
     agents: Vec<AgentLink>,
     agent: Option<AgentView>,
-    /// What the scripts read.
     data: String,
 }
 
@@ -100,7 +97,6 @@ struct OptionView {
     values: Vec<String>,
 }
 
-/// What one protocol publishes.
 struct ProtocolView {
     name: &'static str,
     documents: Vec<DocumentView>,
@@ -115,8 +111,8 @@ struct DocumentView {
     sends_key: bool,
 }
 
-impl Page {
-    pub(super) fn new(console: &Console, asked: &Asked<'_>) -> Self {
+impl HomeTemplate {
+    pub(super) fn new(console: &Console, asked: &HomeRequest<'_>) -> Self {
         let (language, text) = (asked.language, Texts::of(asked.language));
         let agents = console.engine.agents();
         let needs_key = asked.needs_key;
@@ -221,7 +217,7 @@ fn tool_view(agent: &Agent, tool: &Tool, language: Language) -> ToolView {
     }
 }
 
-/// What a tool takes, as far as its schema says so plainly.
+/// The arguments of a tool, as far as its schema lists them plainly.
 fn arguments(schema: &Value) -> Vec<ArgumentView> {
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -278,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_repeats_names_and_nothing_else() {
+    fn page_link_contains_only_known_names() {
         assert_eq!(address(None, None), "/");
         assert_eq!(address(None, Some("hotel-assistant")), "/?agent=hotel-assistant");
         assert_eq!(address(Some(Language::Chinese), Some("a")), "/?agent=a&lang=zh-CN");
@@ -286,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_a_host_or_the_usual_one() {
+    fn origin_is_taken_from_a_valid_host_or_defaults() {
         assert_eq!(origin(Some("[::1]:7400")), "http://[::1]:7400");
         for odd in [None, Some("a b"), Some("x';rm -rf"), Some("<b>")] {
             assert_eq!(origin(odd), "http://localhost:7400");
@@ -301,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_told_in_the_authors_order_of_what_must_be_there() {
+    fn arguments_are_listed_in_the_order_of_required() {
         let schema = json!({"type": "object", "required": ["z", "a"], "properties": {
             "a": {"type": "string", "format": "date"}, "m": {"enum": ["x", 1]}, "z": {"type": "integer", "description": "Last."}
         }});

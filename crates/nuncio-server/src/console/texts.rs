@@ -1,4 +1,4 @@
-//! The words of the pages, one catalog a language.
+//! The texts of the pages, one catalog per language.
 //!
 //! `{name}` in a text is filled in by the page.
 
@@ -8,7 +8,6 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_pages::texts;
 use serde::Deserialize;
 
-/// One catalog.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Texts {
@@ -21,7 +20,7 @@ pub(crate) struct Texts {
     pub(super) inbox: InboxTexts,
     pub(super) task: TaskTexts,
     pub(super) form: FormTexts,
-    /// What the scripts say, by the names they ask for.
+    /// Texts of the scripts by key.
     pub(super) script: BTreeMap<String, String>,
 }
 
@@ -32,11 +31,9 @@ texts! {
         new_conversation, more, transcript, message, placeholder, send, stop, hint, nobody, nobody_hint,
         without_script,
     }
-    /// What an agent is and can do.
     AboutTexts {
         heading, version, owner, tools, no_tools, operator, arguments, required, on, trust, options, options_hint,
     }
-    /// What protocols publish.
     DocumentTexts {
         heading, copy, aap_meta, aap_session, skill_index, a2h_manifest, anp_description, anp_did, anp_interface,
         anp_call,
@@ -50,12 +47,10 @@ texts! {
         heading, why, label, kept, enter, wrong, empty, too_many, not_allowed, not_allowed_why, another, out,
         signed_in_as, elsewhere, elsewhere_go, refused, refused_why, unreadable,
     }
-    /// The list of what waits.
     InboxTexts {
         heading, lede, skip, back, empty, empty_hint, yours, waiting, others, due, within, soon, late, minutes, hours,
         days, finished, refused, given_back, changed, reload, not_found, not_found_why, failed,
     }
-    /// One piece of work.
     TaskTexts {
         what, with_what, result, agent, asked_by, since, held_by, nobody, you, take, take_hint, take_over,
         take_over_hint, give_back, finish, refuse, refuse_hint, reason, refuse_confirm, done_by, refused_by,
@@ -96,7 +91,7 @@ mod tests {
     use crate::console::assets;
 
     #[test]
-    fn both_languages_say_the_same_things_and_all_that_the_scripts_ask_for() {
+    fn both_languages_have_the_same_keys_and_all_keys_used_by_scripts() {
         assert_eq!(Texts::faults(&assets::ASSETS), Vec::<String>::new());
     }
 }

@@ -21,10 +21,7 @@ impl PrivateFiles {
         Self { path: path.to_owned() }
     }
 
-    /// What a file holds; nothing where there is none.
-    ///
-    /// # Errors
-    /// It cannot be read, or others may read it.
+    /// The content of a file; none if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StartError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let mut file = match File::open(self.path.join(name)) {
@@ -43,9 +40,6 @@ impl PrivateFiles {
     }
 
     /// Writes a file whole: beside it and moved into place, so that a crash leaves the old one or the new.
-    ///
-    /// # Errors
-    /// It cannot be written; the old one is still there.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StartError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let path = self.path.join(name);
@@ -65,9 +59,6 @@ impl PrivateFiles {
     }
 
     /// The names of the files in a folder that end in `ending`, without it; none where there is no such folder.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
     pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, StartError> {
         let failed = |error: std::io::Error| self.broken(folder, &error.to_string());
         let entries = match fs::read_dir(self.path.join(folder)) {
@@ -83,7 +74,6 @@ impl PrivateFiles {
         Ok(stems)
     }
 
-    /// What is wrong with a file.
     pub(crate) fn broken(&self, name: &str, why: &str) -> StartError {
         StartError::new(Code::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
     }

@@ -14,9 +14,6 @@ use crate::error::StartError;
 const FILES: [&str; 3] = ["hotel.db-wal", "hotel.db-shm", "hotel.db"];
 
 /// Moves the rooms to the folder of the first agent that runs the demo hotel. `state` is that folder.
-///
-/// # Errors
-/// They cannot be moved.
 pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), StartError> {
     let is_hotel = agent.programs().any(|argv| argv == ["nuncio", "demo", "hotel"]);
     let (old, new) = (data.join("hotel.db"), state.join("hotel.db"));
@@ -54,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_move_to_the_hotels_folder_once() {
+    fn hotel_database_is_moved_to_its_own_folder_once() {
         let data = tempfile::tempdir().unwrap();
         let state = data.path().join("programs/a");
         for file in FILES {
@@ -74,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_move_is_taken_up_again() {
+    fn interrupted_move_is_resumed() {
         let data = tempfile::tempdir().unwrap();
         let state = data.path().join("programs/a");
         fs::create_dir_all(&state).unwrap();

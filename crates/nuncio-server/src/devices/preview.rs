@@ -1,49 +1,45 @@
-//! What an agent is saying, shown to the person while it says it. What is shown is the beginning of the answer that
-//! comes at the end, and nothing else; where nothing can be shown, the answer comes all the same.
+//! Streams the answer of an agent to the person while the brain writes it. Streamed text is always a prefix of the
+//! final answer; without a stream the final message is sent all the same.
 
-use nuncio_a2h::peer::{Inbound, Peer, StreamWriter};
+use nuncio_a2h::peer::{InboundMessage, Peer, StreamWriter};
 use nuncio_core::event::{Event, OutputKind};
 use nuncio_engine::converse::LiveTurn;
 
-/// How often it is begun again in one turn, at most: where a tool was called in between, or the relay ended it.
+/// Limit of streams per turn: a tool call or the relay may end one.
 const BEGINNINGS: usize = 8;
 
-/// The stream of one answer.
 #[derive(Debug)]
 pub(super) struct Preview<'a> {
     agent: &'a Peer,
-    message: &'a Inbound,
-    /// What was said since the last tool was called.
+    message: &'a InboundMessage,
+    /// Text since the last tool call.
     said: String,
     writer: Option<StreamWriter>,
-    /// How often it may still be begun.
+    /// Remaining streams of this turn.
     left: usize,
 }
 
-/// What happened to a turn.
 #[derive(Default)]
-struct News {
-    /// What was said last; all of it where a tool was called before.
+struct TurnProgress {
+    /// New text; all of it after a tool call.
     text: String,
-    /// Whether a tool was called: what was said before is not the answer.
+    /// Whether a tool was called: text before it is not the answer.
     called: bool,
-    /// The number of the next event.
     next: usize,
     over: bool,
 }
 
 impl<'a> Preview<'a> {
-    /// For the answer to a message.
-    pub(super) fn new(agent: &'a Peer, message: &'a Inbound) -> Self {
+    pub(super) fn new(agent: &'a Peer, message: &'a InboundMessage) -> Self {
         Self { agent, message, said: String::new(), writer: None, left: BEGINNINGS }
     }
 
-    /// Shows what is said until the turn is over.
+    /// Streams text until the turn ends.
     pub(super) async fn follow(&mut self, turn: &LiveTurn) {
         let mut next = 0;
         loop {
             turn.wait_for(next).await;
-            let news = News::of(turn, next);
+            let news = TurnProgress::of(turn, next);
             if news.over {
                 // What was said last comes whole now, with the answer.
                 self.add(news).await;
@@ -54,7 +50,7 @@ impl<'a> Preview<'a> {
         }
     }
 
-    async fn add(&mut self, news: News) {
+    async fn add(&mut self, news: TurnProgress) {
         if news.called {
             self.said.clear();
             self.writer = None;
@@ -71,7 +67,7 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// Begins to show it, from the first word on.
+    /// Opens the stream with the text so far.
     async fn begin(&mut self) {
         self.writer = None;
         let Some(left) = self.left.checked_sub(1) else { return };
@@ -89,18 +85,18 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// What was shown is not the answer.
+    /// Ends the stream: its text is not the answer.
     pub(super) fn give_up(&mut self) {
         self.writer = None;
     }
 
-    /// What ends it with the answer, where it was shown.
+    /// Returns the open stream, to be ended with the final answer.
     pub(super) fn into_writer(self) -> Option<StreamWriter> {
         self.writer
     }
 }
 
-impl News {
+impl TurnProgress {
     fn of(turn: &LiveTurn, from: usize) -> Self {
         turn.read(|log| {
             let mut news = Self { next: log.len(), over: log.is_finished(), ..Self::default() };

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::vault::KEY_BYTES;
-use nuncio_identity::seal::{KeepError, StorageKey};
-use nuncio_store::Cabinet;
+use nuncio_identity::seal::{KeyStoreError, StorageKey};
+use nuncio_store::SqliteKeyStore;
 
 /// The folder of these files, one per agent.
 pub(crate) struct SealFolder {
@@ -21,12 +21,12 @@ impl SealFolder {
     }
 
     /// Opens the file of an agent. One of an earlier version, which sealed nothing, is sealed now.
-    pub(super) fn open(&self, agent: &AgentName) -> Result<Cabinet, KeepError> {
-        std::fs::create_dir_all(&self.path).map_err(|why| KeepError(why.to_string()))?;
+    pub(super) fn open(&self, agent: &AgentName) -> Result<SqliteKeyStore, KeyStoreError> {
+        std::fs::create_dir_all(&self.path).map_err(|why| KeyStoreError(why.to_string()))?;
         let file = self.path.join(format!("{agent}.db"));
         let key = StorageKey::derived(&self.secret, &format!("seals/{agent}"));
-        Cabinet::open(&file)?.seal_with(key).map_err(|KeepError(why)| {
-            KeepError(format!(
+        SqliteKeyStore::open(&file)?.seal_with(key).map_err(|KeyStoreError(why)| {
+            KeyStoreError(format!(
                 "{}: {why}; put secret.key back, or remove this file: the agent then gets new keys, and people are \
                  shown that they changed",
                 file.display()
@@ -34,7 +34,6 @@ impl SealFolder {
         })
     }
 
-    /// The agents that have a file.
     pub(super) fn agents(&self) -> impl Iterator<Item = AgentName> + use<> {
         let files = std::fs::read_dir(&self.path).into_iter().flatten().flatten().map(|file| file.path());
         let databases = files.filter(|path| path.extension().is_some_and(|extension| extension == "db"));
@@ -50,19 +49,19 @@ impl fmt::Debug for SealFolder {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_identity::seal::Keep as _;
+    use nuncio_identity::seal::KeyStore as _;
 
     use super::*;
 
     #[test]
-    fn records_are_sealed_also_those_of_an_earlier_version() {
+    fn device_records_of_an_earlier_version_are_sealed_too() {
         let folder = tempfile::tempdir().unwrap();
         let seals = SealFolder::new(folder.path().join("seals"), [1; KEY_BYTES]);
         let desk = AgentName::parse("desk").unwrap();
         let record = |text: &str| vec![("session/1".to_owned(), Some(text.as_bytes().to_vec()))];
         std::fs::create_dir(folder.path().join("seals")).unwrap();
         let file = folder.path().join("seals/desk.db");
-        Cabinet::open(&file).unwrap().save(record("plain words")).unwrap();
+        SqliteKeyStore::open(&file).unwrap().save(record("plain words")).unwrap();
         let cabinet = seals.open(&desk).unwrap();
         assert_eq!(cabinet.load("session/1").unwrap().unwrap(), b"plain words");
         cabinet.save(record("other words")).unwrap();

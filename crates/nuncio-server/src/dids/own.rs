@@ -1,4 +1,4 @@
-//! The DIDs of one subject: the one in use with its key, and those that gave way to it.
+//! The DIDs of one subject: the current one with its key, and the retired ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,31 +6,29 @@ use std::sync::Arc;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
-use nuncio_http::{Caching, Document};
+use nuncio_http::{CachePolicy, CacheableDocument};
 use nuncio_identity::document::KEY_FRAGMENT;
-use nuncio_identity::{BoundDocument, Did, DidDocument, K1Proof, NewDocument, Service, SigningKey, jcs};
+use nuncio_identity::{BoundDocument, Did, DidDocument, K1ProofRule, NewDocument, Service, SigningKey, jcs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::home::Home;
+use super::base::DidBase;
 use crate::data::PrivateFiles;
 use crate::error::StartError;
 
-/// What our message service hints at in documents; what is true of this moment is asked of it.
+/// The profiles that DID documents list for the message service; its capabilities method has the current ones.
 const PROFILES: &[&str] = &["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.direct.base.v1"];
 const SECURITY_PROFILES: &[&str] = &["transport-protected"];
 
-/// Whose DID it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Subject {
+pub enum DidSubject {
     /// This server.
     Service,
-    /// An agent served here.
     Agent(AgentName),
 }
 
-impl Subject {
+impl DidSubject {
     pub(super) fn file(&self) -> String {
         match self {
             Self::Service => "keys/service.json".to_owned(),
@@ -38,14 +36,14 @@ impl Subject {
         }
     }
 
-    fn did(&self, home: &Home, key: &SigningKey) -> Did {
+    fn did(&self, home: &DidBase, key: &SigningKey) -> Did {
         match self {
             Self::Service => home.service().clone(),
             Self::Agent(name) => home.agent(name, key),
         }
     }
 
-    fn services(&self, home: &Home, did: &Did) -> Vec<Service> {
+    fn services(&self, home: &DidBase, did: &Did) -> Vec<Service> {
         let base = &home.base;
         let messages = Service::messages(did, format!("{base}/anp"), home.service(), PROFILES, SECURITY_PROFILES);
         match self {
@@ -60,7 +58,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for DidSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service => f.write_str("the service"),
@@ -69,39 +67,39 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A DID of ours, its private key and its document.
+/// A DID of this server with its private key and document.
 #[derive(Debug)]
 pub struct OwnDid {
     key: SigningKey,
     key_id: String,
     since: Timestamp,
-    published: Published,
+    published: PublishedDocument,
 }
 
 /// A document as it is served, and as it counts.
 #[derive(Debug, Clone)]
-pub(super) struct Published {
-    pub(super) document: Document,
+pub(super) struct PublishedDocument {
+    pub(super) document: CacheableDocument,
     pub(super) bound: Arc<BoundDocument>,
 }
 
 impl OwnDid {
-    fn new(subject: &Subject, home: &Home, key: SigningKey, since: Timestamp) -> Self {
+    fn new(subject: &DidSubject, home: &DidBase, key: SigningKey, since: Timestamp) -> Self {
         let did = subject.did(home, &key);
         let mut document = NewDocument::new(&did, since);
         document.services = subject.services(home, &did);
         let document = document.sign(&key);
-        let published = Published::new(&did, document, since).expect("a document that we sign is its DID's own");
+        let published =
+            PublishedDocument::new(&did, document, since).expect("a document that we sign is its DID's own");
         Self { key_id: did.url(KEY_FRAGMENT), key, since, published }
     }
 
-    fn fresh(subject: &Subject, home: &Home, entropy: &dyn Entropy, now: Timestamp) -> Self {
+    fn fresh(subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let mut seed = [0; 32];
         entropy.fill(&mut seed);
         Self::new(subject, home, SigningKey::from_seed(&seed), now)
     }
 
-    /// The DID.
     #[must_use]
     pub fn did(&self) -> &Did {
         self.published.bound.did()
@@ -113,109 +111,103 @@ impl OwnDid {
         &self.key
     }
 
-    /// The full name of that key.
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
-    /// Since when it has been in use.
     #[must_use]
     pub const fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// Its document.
     #[must_use]
     pub fn document(&self) -> &Arc<BoundDocument> {
         &self.published.bound
     }
 
-    pub(super) fn published(&self) -> &Published {
+    pub(super) fn published(&self) -> &PublishedDocument {
         &self.published
     }
 }
 
-impl Published {
+impl PublishedDocument {
     fn new(did: &Did, document: Value, now: Timestamp) -> Result<Self, String> {
         let bytes = jcs::canonical(&document);
         let document = DidDocument::from_json(document).map_err(|fault| fault.to_string())?;
-        let bound = document.bind(did, now, K1Proof::Optional).map_err(|fault| fault.to_string())?;
-        Ok(Self { document: Document::json(bytes, Caching::Public), bound: Arc::new(bound) })
+        let bound = document.bind(did, now, K1ProofRule::Optional).map_err(|fault| fault.to_string())?;
+        Ok(Self { document: CacheableDocument::json(bytes, CachePolicy::Public), bound: Arc::new(bound) })
     }
 }
 
 /// All DIDs of one subject.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
-    /// The address the current one is made of.
+pub(super) struct KeyHistory {
     pub(super) base: String,
     pub(super) current: Arc<OwnDid>,
-    /// Those that gave way, oldest first. Their keys are gone; their last documents stay.
-    pub(super) retired: Vec<Published>,
+    /// Documents of retired DIDs, oldest first. Their keys are deleted.
+    pub(super) retired: Vec<PublishedDocument>,
 }
 
-/// A line on disk.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct KeyHistoryRecord {
     base: String,
     since: Timestamp,
     key: String,
     retired: Vec<Value>,
 }
 
-impl Line {
-    pub(super) fn begin(subject: &Subject, home: &Home, entropy: &dyn Entropy, now: Timestamp) -> Self {
+impl KeyHistory {
+    pub(super) fn begin(subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let current = Arc::new(OwnDid::fresh(subject, home, entropy, now));
         Self { base: home.base.clone(), current, retired: Vec::new() }
     }
 
-    /// The same with a new key, at that home. Where the DID changes with it, the old one is retired.
-    pub(super) fn rotate(&self, subject: &Subject, home: &Home, entropy: &dyn Entropy, now: Timestamp) -> Self {
+    /// Rotates to a new key. If that changes the DID, the old one is retired.
+    pub(super) fn rotate(&self, subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let next = OwnDid::fresh(subject, home, entropy, now);
         let (old, mut retired) = (&self.current, self.retired.clone());
         if old.did() != next.did() {
             let mut last = NewDocument::new(old.did(), now);
             last.successor = Some(next.did());
-            let last = Published::new(old.did(), last.sign(&old.key), now);
+            let last = PublishedDocument::new(old.did(), last.sign(&old.key), now);
             retired.push(last.expect("a document that we sign is its DID's own"));
         }
-        // Whoever moves back to a bare domain has its DID in use again.
+        // Moving back to a bare domain makes its DID current again.
         retired.retain(|old| old.bound.did() != next.did());
         Self { base: home.base.clone(), current: Arc::new(next), retired }
     }
 
-    /// The same key at another home.
-    pub(super) fn follow(&self, subject: &Subject, home: &Home) -> Self {
+    pub(super) fn follow(&self, subject: &DidSubject, home: &DidBase) -> Self {
         let OwnDid { key, since, .. } = &*self.current;
         let current = Arc::new(OwnDid::new(subject, home, key.clone(), *since));
         Self { base: home.base.clone(), current, retired: self.retired.clone() }
     }
 
-    /// Reads a line as it was written, whatever address it was made for.
-    pub(super) fn read(subject: &Subject, files: &PrivateFiles, now: Timestamp) -> Result<Option<Self>, StartError> {
+    /// Reads a key history, whatever address it was made for.
+    pub(super) fn read(subject: &DidSubject, files: &PrivateFiles, now: Timestamp) -> Result<Option<Self>, StartError> {
         let file = subject.file();
         let Some(bytes) = files.read(&file)? else { return Ok(None) };
         let broken = |why: &str| files.broken(&file, &format!("it is damaged: {why}"));
         // What a parser says about the text could show some of the key.
-        let record: Record =
+        let record: KeyHistoryRecord =
             serde_json::from_slice(&bytes).map_err(|fault| broken(&format!("line {} is wrong", fault.line())))?;
         let key = SigningKey::from_pem(&record.key).map_err(|fault| broken(&fault.to_string()))?;
-        let home = Home::at(&record.base).map_err(|why| broken(&why))?;
+        let home = DidBase::at(&record.base).map_err(|why| broken(&why))?;
         let old = |document: Value| {
             let did = document["id"].as_str().and_then(|id| Did::parse(id).ok()).ok_or("an old document has no DID")?;
-            Published::new(&did, document, now)
+            PublishedDocument::new(&did, document, now)
         };
         let retired = record.retired.into_iter().map(old).collect::<Result<_, String>>().map_err(|why| broken(&why))?;
         let current = Arc::new(OwnDid::new(subject, &home, key, record.since));
         Ok(Some(Self { base: home.base, current, retired }))
     }
 
-    pub(super) fn write(&self, subject: &Subject, files: &PrivateFiles) -> Result<(), StartError> {
+    pub(super) fn write(&self, subject: &DidSubject, files: &PrivateFiles) -> Result<(), StartError> {
         let OwnDid { key, since, .. } = &*self.current;
         let retired = self.retired.iter().map(|old| Value::Object(old.bound.document().whole().clone())).collect();
-        let record = Record { base: self.base.clone(), since: *since, key: key.to_pem(), retired };
+        let record = KeyHistoryRecord { base: self.base.clone(), since: *since, key: key.to_pem(), retired };
         files.write(&subject.file(), &serde_json::to_vec_pretty(&record).expect("a record is JSON"))
     }
 }

@@ -1,32 +1,29 @@
-//! Who signs what our agents ask of others.
+//! The signer of requests that agents of this server send to other servers.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use nuncio_anp::client::{KeySigner, Signers, Signs};
+use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock;
 
-use super::{Dids, Subject};
+use super::{DidSubject, Dids};
 use crate::data::DataDir;
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
-impl Signers for Dids {
-    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn Signs>> {
+impl AgentSigners for Dids {
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
         let own = self.agent(agent)?;
         let (did, key) = (own.did().clone(), own.key().clone());
         Some(Arc::new(KeySigner::new(did, key, Arc::clone(&self.inner.clock), Arc::new(SystemEntropy))))
     }
 }
 
-/// Whoever signs for an agent of a data directory, by its key file: for commands of whoever owns it, whether a
+/// A signer with the key file of an agent in a data directory: for commands of its owner, whether a
 /// server runs there or not. Nothing is made or changed.
-///
-/// # Errors
-/// The agent has no DID there, or its key file cannot be used.
-pub fn signer_of(data: &Path, agent: &AgentName, clock: Arc<dyn Clock>) -> Result<Arc<dyn Signs>, StartError> {
+pub fn signer_of(data: &Path, agent: &AgentName, clock: Arc<dyn Clock>) -> Result<Arc<dyn RequestSigner>, StartError> {
     let dids = Dids::left(DataDir::files_of(data)?, clock)?;
-    let none = || dids.unavailable(&Subject::Agent(agent.clone()));
-    Ok(Signers::signer(&dids, agent).ok_or_else(none)?)
+    let none = || dids.unavailable(&DidSubject::Agent(agent.clone()));
+    Ok(AgentSigners::signer(&dids, agent).ok_or_else(none)?)
 }

@@ -9,34 +9,31 @@ use axum::routing::{MethodRouter, get};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::Document;
+use nuncio_http::CacheableDocument;
 use nuncio_identity::Did;
 
-use super::{Dids, Line, Subject};
+use super::{DidSubject, Dids, KeyHistory};
 
-/// Their part of the OpenAPI document.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 
 #[derive(Clone)]
-struct Published {
+struct DidDocumentRoutes {
     engine: Engine,
     dids: Dids,
 }
 
-/// The routes.
 pub(crate) fn routes(engine: &Engine, dids: &Dids) -> Router {
-    let published = Published { engine: engine.clone(), dids: dids.clone() };
+    let published = DidDocumentRoutes { engine: engine.clone(), dids: dids.clone() };
     let table = table().into_iter();
     table.fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(published)
 }
 
-/// The paths of the routes.
 #[cfg(test)]
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     table().into_iter().map(|(path, _)| path)
 }
 
-fn table() -> Vec<(&'static str, MethodRouter<Published>)> {
+fn table() -> Vec<(&'static str, MethodRouter<DidDocumentRoutes>)> {
     vec![
         ("/.well-known/did.json", get(service)),
         ("/agents/{name}/did.json", get(agent)),
@@ -44,8 +41,8 @@ fn table() -> Vec<(&'static str, MethodRouter<Published>)> {
     ]
 }
 
-async fn service(State(published): State<Published>, request: Request) -> Response {
-    let line = published.line(&Subject::Service);
+async fn service(State(published): State<DidDocumentRoutes>, request: Request) -> Response {
+    let line = published.key_history(&DidSubject::Service);
     let found = line.map(|line| {
         // A domain we moved from may still lead here; whoever asks there means the DID of before.
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
@@ -56,13 +53,13 @@ async fn service(State(published): State<Published>, request: Request) -> Respon
     published.answer(found, &request)
 }
 
-async fn agent(State(published): State<Published>, Path(name): Path<String>, request: Request) -> Response {
+async fn agent(State(published): State<DidDocumentRoutes>, Path(name): Path<String>, request: Request) -> Response {
     let line = published.agent_line(&name).filter(|_| published.serves(&name));
     published.answer(line.map(|line| line.current.published().document.clone()), &request)
 }
 
 async fn agent_by_fingerprint(
-    State(published): State<Published>,
+    State(published): State<DidDocumentRoutes>,
     Path((name, fingerprint)): Path<(String, String)>,
     request: Request,
 ) -> Response {
@@ -76,20 +73,20 @@ async fn agent_by_fingerprint(
     published.answer(found, &request)
 }
 
-impl Published {
-    fn line(&self, subject: &Subject) -> Option<Line> {
-        self.dids.why_none().is_none().then(|| self.dids.line(subject)).flatten()
+impl DidDocumentRoutes {
+    fn key_history(&self, subject: &DidSubject) -> Option<KeyHistory> {
+        self.dids.why_none().is_none().then(|| self.dids.key_history(subject)).flatten()
     }
 
-    fn agent_line(&self, name: &str) -> Option<Line> {
-        self.line(&Subject::Agent(AgentName::parse(name).ok()?))
+    fn agent_line(&self, name: &str) -> Option<KeyHistory> {
+        self.key_history(&DidSubject::Agent(AgentName::parse(name).ok()?))
     }
 
     fn serves(&self, name: &str) -> bool {
         self.engine.agent(name).is_ok()
     }
 
-    fn answer(&self, found: Option<Document>, request: &Request) -> Response {
+    fn answer(&self, found: Option<CacheableDocument>, request: &Request) -> Response {
         let Some(document) = found else {
             let why = self.dids.why_none().unwrap_or("no agent of that name and key is served here");
             return nuncio_aap::refuse(&EngineError::new(Code::NotFound, format!("there is no such DID: {why}")));

@@ -1,4 +1,4 @@
-//! Signing what we send (ANP-02 §2): the caller at the other end finds our document by the DID in it.
+//! Signs outgoing requests (ANP-02 §2); the receiver resolves the DID in the signature's key id.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,32 +7,31 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::SignedRequest;
 use nuncio_identity::http_signature::{self, SigningOptions};
 
 use super::OwnDid;
 
-/// How long what we sign counts.
+/// Validity of a signature.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// What a signature brings along; what is there already of it is replaced.
+/// Header fields that signing sets; existing ones are replaced.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 
 /// Signs with one key.
 #[derive(Clone)]
-pub struct Signer {
+pub struct DidSigner {
     own: Arc<OwnDid>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
 
-impl Signer {
+impl DidSigner {
     pub(super) fn new(own: Arc<OwnDid>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self { own, clock, entropy }
     }
 
-    /// Who signs.
     #[must_use]
     pub fn own(&self) -> &OwnDid {
         &self.own
@@ -40,10 +39,7 @@ impl Signer {
 
     /// Signs a request, for five minutes: method, address, host and body. With the server's nonce where it gave
     /// one in its challenge. A signature of before is replaced, so a request can be signed again.
-    ///
-    /// # Errors
-    /// The address cannot be signed for.
-    pub fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>) -> Result<(), EngineError> {
+    pub fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>) -> Result<(), EngineError> {
         outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
         // What is sent is the address without its fragment.
         let mut target = outgoing.url.clone();
@@ -69,8 +65,8 @@ impl Signer {
     }
 }
 
-impl fmt::Debug for Signer {
+impl fmt::Debug for DidSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Signer of {}", self.own.did())
+        write!(f, "DidSigner of {}", self.own.did())
     }
 }

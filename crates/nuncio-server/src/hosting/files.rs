@@ -10,15 +10,12 @@ use nuncio_core::agent::{Agent, Information, InformationSource};
 use nuncio_core::ids::AgentName;
 use serde_json::Value;
 
-/// What agents publish, by agent and by the name of the file.
+/// Published information files by agent and file name.
 #[derive(Debug, Default)]
 pub(crate) struct Files(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
 
 impl Files {
     /// Reads what an agent publishes, in the folder of its file.
-    ///
-    /// # Errors
-    /// A file cannot be read, or is not what it must be.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
         let host = Host::new(base);
         let mut files = HashMap::new();
@@ -33,7 +30,6 @@ impl Files {
         Ok(())
     }
 
-    /// The file of that name.
     pub(crate) fn find(&self, agent: &AgentName, stem: &str) -> Option<Value> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.get(stem).cloned()
     }

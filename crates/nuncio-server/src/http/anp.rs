@@ -1,4 +1,4 @@
-//! Who is who, for ANP: our DIDs and proofs, and whom a request speaks for.
+//! Identities for the ANP routes: the DIDs of this server, its proofs, and the callers of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,38 @@ use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use nuncio_anp::server::{DirectMessage, Identities, NotSent, Passage};
+use nuncio_anp::server::{AuthenticationResult, DeliveryFailure, DirectMessage, Identities};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
 use nuncio_engine::{Engine, Identity};
-use nuncio_identity::http_signature::{Policy, SigningOptions};
+use nuncio_identity::http_signature::{SignaturePolicy, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
-use nuncio_identity::proof::{Encoding, ProofOptions, sign};
+use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
 use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::auth::Auth;
-use crate::auth::did::{Head, Outcome};
-use crate::dids::{OwnDid, Standing, Subject};
+use crate::auth::did::{DidCheck, RequestHead};
+use crate::dids::{DidOwnership, DidSubject, OwnDid};
 use crate::hosting::{Files, Hosting};
 use crate::system::SystemEntropy;
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
 /// DIDs as the routes see them.
-pub(super) struct Anp {
+pub(super) struct AnpIdentities {
     auth: Auth,
     engine: Engine,
-    /// The host our descriptions are served from, with its port.
+    /// Host and port that agent descriptions are served from.
     domain: String,
     files: Arc<Files>,
 }
 
-impl Anp {
+impl AnpIdentities {
     pub(super) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
         let base = &hosting.host().base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
@@ -47,7 +47,7 @@ impl Anp {
     }
 
     fn own(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
-        self.auth.dids.dids().of(&Subject::Agent(agent.clone()))
+        self.auth.dids.dids().of(&DidSubject::Agent(agent.clone()))
     }
 
     /// Signed for the host it is served from. The same description has the same proof, whenever it is asked
@@ -62,7 +62,7 @@ impl Anp {
             domain: Some(&self.domain),
             challenge: Some(&challenge),
         };
-        sign(&mut document, own.key(), &options, Encoding::Multibase);
+        sign(&mut document, own.key(), &options, ProofEncoding::Multibase);
         Value::Object(document)
     }
 
@@ -70,7 +70,7 @@ impl Anp {
         let (meta, body) = (Value::Object(request.raw_meta.clone()), Value::Object(request.body.clone()));
         let signed = OriginRequest { method: &request.method, meta: &meta, body: &body };
         let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
-        let (now, policy) = (self.engine.now(), Policy::default());
+        let (now, policy) = (self.engine.now(), SignaturePolicy::default());
         claim.check(&signed, now, &policy)?;
         let document = self.auth.dids.resolver().resolve(claim.did()).await?;
         let verified = claim.verify(&signed, &document)?;
@@ -80,21 +80,24 @@ impl Anp {
 }
 
 #[async_trait]
-impl Identities for Anp {
-    async fn check(&self, parts: &Parts, body: &[u8]) -> Passage {
+impl Identities for AnpIdentities {
+    async fn check(&self, parts: &Parts, body: &[u8]) -> AuthenticationResult {
         let dids = &self.auth.dids;
-        let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
         match dids.check(head, body).await {
-            Outcome::Absent => Passage::Absent(dids.answer(&AuthError::Missing)),
-            Outcome::Refused(fault) => Passage::Refused(dids.answer(&fault)),
+            DidCheck::Absent => AuthenticationResult::Absent(dids.answer(&AuthError::Missing)),
+            DidCheck::Refused(fault) => AuthenticationResult::Refused(dids.answer(&fault)),
             // No description links the directory, so tokens do not count there.
-            Outcome::Known(..) if parts.extensions.get() == Some(&Identity::Invalid) => {
+            DidCheck::Known(..) if parts.extensions.get() == Some(&Identity::Invalid) => {
                 let fault = AuthError::AccessToken("this credential does not count at this address; sign the request");
-                Passage::Refused(dids.answer(&fault))
+                AuthenticationResult::Refused(dids.answer(&fault))
             }
-            Outcome::Known(caller, grant) => {
+            DidCheck::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
-                Passage::Known(Box::new(self.engine.linked(caller)), info.map(|value| (AUTHENTICATION_INFO, value)))
+                AuthenticationResult::Known(
+                    Box::new(self.engine.linked(caller)),
+                    info.map(|value| (AUTHENTICATION_INFO, value)),
+                )
             }
         }
     }
@@ -107,7 +110,7 @@ impl Identities for Anp {
                 AuthError::Busy => ErrorCode::TemporarilyUnavailable,
                 _ => ErrorCode::Unauthorized,
             };
-            RpcError::new(code).saying(fault.to_string()).with_details(json!({"reason": fault.word()}))
+            RpcError::new(code).saying(fault.to_string()).with_details(json!({"reason": fault.error_code()}))
         })
     }
 
@@ -120,7 +123,7 @@ impl Identities for Anp {
     }
 
     fn is_ours(&self, did: &str) -> bool {
-        Did::parse(did).is_ok_and(|did| !matches!(self.auth.dids.dids().standing(&did), Standing::Foreign))
+        Did::parse(did).is_ok_and(|did| !matches!(self.auth.dids.dids().standing(&did), DidOwnership::Foreign))
     }
 
     fn signed_message(&self, message: &DirectMessage) -> Result<Value, String> {
@@ -144,14 +147,14 @@ impl Identities for Anp {
         }))
     }
 
-    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), NotSent> {
-        let to = Did::parse(&message.to).map_err(|error| NotSent::ever(error.to_string()))?;
+    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure> {
+        let to = Did::parse(&message.to).map_err(|error| DeliveryFailure::permanent(error.to_string()))?;
         let resolver = self.auth.dids.resolver();
-        let document = resolver.resolve(&to).await.map_err(|error| NotSent::now(error.to_string()))?;
+        let document = resolver.resolve(&to).await.map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
         let service = document.document().service("ANPMessageService");
-        let service = service.ok_or_else(|| NotSent::now("its DID document names no message service"))?;
-        let url = Url::parse(&service.endpoint).map_err(|error| NotSent::now(error.to_string()))?;
-        let mut outgoing = Outgoing {
+        let service = service.ok_or_else(|| DeliveryFailure::retryable("its DID document names no message service"))?;
+        let url = Url::parse(&service.endpoint).map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
+        let mut outgoing = FetchRequest {
             method: "POST",
             url,
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
@@ -160,18 +163,22 @@ impl Identities for Anp {
             timeout: Duration::from_secs(15),
             max_bytes: 64 * 1024,
         };
-        self.auth.dids.dids().sign(&message.agent, &mut outgoing).map_err(|error| NotSent::ever(error.message))?;
+        self.auth
+            .dids
+            .dids()
+            .sign(&message.agent, &mut outgoing)
+            .map_err(|error| DeliveryFailure::permanent(error.message))?;
         let answer = resolver.way_out().fetch(outgoing).await.map_err(|error| match error {
             // What may not be reached will not be.
-            FetchError::Refused { .. } => NotSent::ever(error.to_string()),
-            other => NotSent::now(other.to_string()),
+            FetchError::Refused { .. } => DeliveryFailure::permanent(error.to_string()),
+            other => DeliveryFailure::retryable(other.to_string()),
         })?;
-        match Response::read(&answer.body, 64 * 1024, &request["id"]).map_err(NotSent::now)? {
+        match Response::read(&answer.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
             Response::Result { .. } => Ok(()),
             Response::Error { error, .. } => {
                 // A proof from before its server started may be made again.
                 let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
-                Err(NotSent { later: error.known().is_none_or(again), why: error.to_string() })
+                Err(DeliveryFailure { later: error.known().is_none_or(again), why: error.to_string() })
             }
         }
     }
@@ -189,8 +196,8 @@ impl Identities for Anp {
     }
 }
 
-impl std::fmt::Debug for Anp {
+impl std::fmt::Debug for AnpIdentities {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Anp({})", self.domain)
+        write!(f, "AnpIdentities({})", self.domain)
     }
 }

@@ -2,14 +2,12 @@
 
 use ::http::Method;
 
-/// A part of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
     /// `/healthz` and `/readyz`.
     Probe,
     /// Pages for people, and the files they load.
     Page,
-    /// `/metrics`.
     Metrics,
     Aap,
     Skill,

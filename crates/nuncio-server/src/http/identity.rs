@@ -9,18 +9,18 @@ use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, EngineError, Identity};
-use nuncio_http::{CredentialPlace, known_caller};
+use nuncio_http::{CredentialLocation, known_caller};
 
 use super::Shared;
 use super::area::Area;
 use super::request_id::RequestId;
-use crate::auth::did::{Head, Outcome};
-use crate::auth::{Checked, Signed};
+use crate::auth::did::{DidCheck, RequestHead};
+use crate::auth::{SignatureCheck, TokenCheck};
 use crate::serve::Exposure;
 
-/// What our own keys begin with. They are never shown to an issuer.
+/// Prefixes of API keys and signing keys of this server. They are never sent to an issuer.
 const OWN_KEYS: [&str; 2] = ["nk_", "nsk_"];
-/// What the tokens of agents' accounts begin with.
+/// Prefix of the tokens of A2H agent accounts.
 const AGENT_TOKEN: &str = "hsk_";
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
@@ -29,42 +29,39 @@ const MAX_SIGNED_BODY: usize = 1024 * 1024;
 
 /// Puts the identity into the request if nothing has to be looked up; returns whether it did.
 pub(super) fn identify_at_once(shared: &Shared, request: &mut Request) -> bool {
-    let Found::Identity(identity) = find(shared, request) else { return false };
+    let FoundCredential::Identity(identity) = find(shared, request) else { return false };
     insert(identity, request);
     true
 }
 
 /// Whether the request's signature has to be checked to identify its caller.
 pub(super) fn is_found_by_signature(shared: &Shared, request: &Request) -> bool {
-    matches!(find(shared, request), Found::Signature)
+    matches!(find(shared, request), FoundCredential::Signature)
 }
 
 /// Puts the identity into the request, looking up what has to be.
-///
-/// # Errors
-/// The answer to a request whose caller cannot be determined.
 pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(), Response> {
     let path = request.uri().path();
     let is_public = Area::of(path).is_public_document(request.method(), path);
     let identity = match find(shared, request) {
-        Found::Identity(identity) => Ok(identity),
-        Found::Signature => match by_signature(shared, request).await {
+        FoundCredential::Identity(identity) => Ok(identity),
+        FoundCredential::Signature => match by_signature(shared, request).await {
             Err(_) if is_public => Ok(Identity::Invalid),
             checked => checked?,
         },
-        Found::PersonOrAgent(token) => {
+        FoundCredential::PersonOrAgent(token) => {
             let known = nuncio_a2h::server::identify(&shared.engine, &*shared.auth.people, token).await;
             known.map(|known| known.map_or(Identity::Invalid, |shown| Identity::Known(shown.caller))).map_err(|error| {
                 tracing::error!(%error, "an access token cannot be checked");
             })
         }
-        Found::IssuerToken(token) => match shared.auth.issuers.check(token).await {
-            Checked::Known(caller) => Ok(Identity::Known(caller)),
-            Checked::Invalid(why) => {
+        FoundCredential::IssuerToken(token) => match shared.auth.issuers.check(token).await {
+            TokenCheck::Known(caller) => Ok(Identity::Known(caller)),
+            TokenCheck::Invalid(why) => {
                 tracing::debug!(why, "an access token was refused");
                 Ok(Identity::Invalid)
             }
-            Checked::Unverifiable(why) => {
+            TokenCheck::Unverifiable(why) => {
                 tracing::warn!(why, "an access token cannot be checked");
                 Err(())
             }
@@ -115,8 +112,8 @@ fn insert(mut identity: Identity, request: &mut Request) {
     request.extensions_mut().insert(identity);
 }
 
-/// What a request's credentials come to, or what has to be asked about them.
-enum Found<'a> {
+/// The identity of a request, or the lookup that is needed to determine it.
+enum FoundCredential<'a> {
     Identity(Identity),
     /// A token of a person's device or of an agent's account.
     PersonOrAgent(&'a str),
@@ -125,33 +122,33 @@ enum Found<'a> {
     Signature,
 }
 
-fn find<'a>(shared: &Shared, request: &'a Request) -> Found<'a> {
+fn find<'a>(shared: &Shared, request: &'a Request) -> FoundCredential<'a> {
     let (path, headers) = (request.uri().path(), request.headers());
     let area = Area::of(path);
     let is_public = area.is_public_document(request.method(), path);
     // Only skills and A2H agents are listed differently for different callers.
     if area == Area::Probe || is_public && !matches!(area, Area::Skill | Area::A2h) {
-        return Found::Identity(unidentified(shared, headers));
+        return FoundCredential::Identity(unidentified(shared, headers));
     }
     let sent = [bearer(headers), headers.get(API_KEY).and_then(|key| key.to_str().ok())];
     let token = sent.into_iter().flatten().find(|token| !token.is_empty() && !counts_as_none(shared, token));
     let found = match token {
         Some(token) => find_by_token(shared, area, token),
-        None if checks_signature(area, headers) => Found::Signature,
-        None if ignores_signature(area, headers) => Found::Identity(Identity::Invalid),
-        None => Found::Identity(unidentified(shared, headers)),
+        None if checks_signature(area, headers) => FoundCredential::Signature,
+        None if ignores_signature(area, headers) => FoundCredential::Identity(Identity::Invalid),
+        None => FoundCredential::Identity(unidentified(shared, headers)),
     };
     match found {
-        Found::Identity(Identity::Invalid | Identity::Expired(_)) if is_public => {
-            Found::Identity(unidentified(shared, headers))
+        FoundCredential::Identity(Identity::Invalid | Identity::Expired(_)) if is_public => {
+            FoundCredential::Identity(unidentified(shared, headers))
         }
         found => found,
     }
 }
 
-fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> Found<'a> {
+fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> FoundCredential<'a> {
     if let Some(identity) = shared.auth.dids.by_token(token) {
-        return Found::Identity(match identity {
+        return FoundCredential::Identity(match identity {
             Identity::Known(caller) if area.takes_anp_tokens() => Identity::Known(shared.engine.linked(caller)),
             _ => Identity::Invalid,
         });
@@ -161,15 +158,19 @@ fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> Found<'a> {
             true => area.takes_agent_tokens(),
             false => area.takes_person_tokens(),
         };
-        return if counts { Found::PersonOrAgent(token) } else { Found::Identity(Identity::Invalid) };
+        return if counts {
+            FoundCredential::PersonOrAgent(token)
+        } else {
+            FoundCredential::Identity(Identity::Invalid)
+        };
     }
     if !is_own_key(token) && !shared.auth.issuers.is_empty() {
         return match shared.auth.issuers.recall(token) {
-            Some(caller) => Found::Identity(Identity::Known(caller)),
-            None => Found::IssuerToken(token),
+            Some(caller) => FoundCredential::Identity(Identity::Known(caller)),
+            None => FoundCredential::IssuerToken(token),
         };
     }
-    Found::Identity(shared.engine.identity_by_key(token))
+    FoundCredential::Identity(shared.engine.identity_by_key(token))
 }
 
 /// Whether a server that is open to `local` takes this text for no credential: AAP's clients must send some. It looks
@@ -189,20 +190,20 @@ async fn by_signature(shared: &Shared, request: &mut Request) -> Result<Result<I
     let refuse = |request: &Request, error: &EngineError| shared.refuse(request.uri().path(), error);
     let limits = shared.bodies.at_most(MAX_SIGNED_BODY);
     let body = std::mem::take(request.body_mut());
-    let read = limits.read(&shared.engine, request.extensions(), body, CredentialPlace::Body).await;
+    let read = limits.read(&shared.engine, request.extensions(), body, CredentialLocation::Body).await;
     let bytes = read.map_err(|error| refuse(request, &error))?;
-    let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
     let identity = if is_signed(request.headers()) {
         match shared.auth.dids.check(head, &bytes).await {
-            Outcome::Known(caller, _) => Identity::Known(shared.engine.linked(caller)),
-            Outcome::Refused(fault) => return Err(shared.auth.dids.answer(&fault)),
-            Outcome::Absent => Identity::Invalid,
+            DidCheck::Known(caller, _) => Identity::Known(shared.engine.linked(caller)),
+            DidCheck::Refused(fault) => return Err(shared.auth.dids.answer(&fault)),
+            DidCheck::Absent => Identity::Invalid,
         }
     } else {
         match shared.auth.signatures.check(head, &bytes).await {
-            Signed::Known(caller) => Identity::Known(caller),
-            Signed::Invalid(why) => return Err(refuse(request, &EngineError::new(Code::Unauthorized, why))),
-            Signed::Absent => Identity::Invalid,
+            SignatureCheck::Known(caller) => Identity::Known(caller),
+            SignatureCheck::Invalid(why) => return Err(refuse(request, &EngineError::new(Code::Unauthorized, why))),
+            SignatureCheck::Absent => Identity::Invalid,
         }
     };
     *request.body_mut() = Body::from(bytes);

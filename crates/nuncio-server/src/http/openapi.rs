@@ -3,21 +3,18 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// What the server itself serves, and what all parts share.
+/// Paths of the server itself and shared components.
 const OWN: &str = include_str!("openapi.json");
 
-/// A protocol's part of the document.
-pub(super) struct Part {
-    /// The path it is mounted at.
+pub(super) struct OpenApiPart {
     pub(super) prefix: &'static str,
     /// `paths`, relative to that.
     pub(super) paths: &'static str,
-    /// `components`.
     pub(super) components: String,
 }
 
 /// The whole document, as it is sent.
-pub(super) fn document(parts: &[Part]) -> Bytes {
+pub(super) fn document(parts: &[OpenApiPart]) -> Bytes {
     let mut document = read(OWN);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     for part in parts {
@@ -53,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_is_in_it_and_nothing_else() {
+    fn openapi_document_lists_exactly_the_served_routes() {
         let document: Value = serde_json::from_slice(&document(&parts())).unwrap();
         let written: BTreeSet<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
         let own = operators::table().into_iter().map(|(path, _)| path.to_owned());

@@ -1,4 +1,4 @@
-//! What operators and their machines ask of the server itself: whether it lives, whether it works,
+//! Routes for operators and their machines: liveness, readiness,
 //! how much it does, and what it serves.
 
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use super::resource;
 use crate::auth::Issuers;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
-/// What these routes need.
 #[derive(Clone)]
 pub(super) struct Operators {
     pub(super) engine: Engine,
@@ -26,7 +25,6 @@ pub(super) struct Operators {
     pub(super) metrics_open: bool,
     /// The OpenAPI document, as it is sent.
     pub(super) openapi: Bytes,
-    /// What every address of ours begins with.
     pub(super) base: Arc<str>,
     /// The keys that check what we sign, as they are sent.
     pub(super) jwks: Bytes,
@@ -49,7 +47,6 @@ async fn jwks(State(operators): State<Operators>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"))], operators.jwks).into_response()
 }
 
-/// The process runs.
 async fn healthz() -> &'static str {
     "ok\n"
 }

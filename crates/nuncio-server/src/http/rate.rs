@@ -31,7 +31,6 @@ const MAX_REMEMBERED: usize = 65_536;
 /// How often allowances that are whole again are looked for, at most.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(1);
 
-/// The allowances in use.
 pub(crate) struct RateLimits {
     rate: Rate,
     per_minute: u32,
@@ -68,7 +67,7 @@ impl RateLimits {
     }
 }
 
-/// Whose allowance a request uses whose caller is not known by its headers.
+/// The rate limit of a request that its headers do not identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Unidentified {
     /// Requests without an address, which no listener brings, share the one of `None`.
@@ -76,7 +75,7 @@ struct Unidentified {
     attempt: Attempt,
 }
 
-/// How a request may still say who sends it.
+/// The credentials that a request may still be identified by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Attempt {
     /// In no way, or by its body.

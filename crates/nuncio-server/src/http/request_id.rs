@@ -1,5 +1,5 @@
-//! Every request has an id: the sender's if it is sensible, else ours. It is in the logs, in audit
-//! records and in the answer.
+//! Every request has an id: the `X-Request-Id` that was sent, if valid, else a new one. It appears in logs,
+//! audit records and the response.
 
 use std::time::Instant;
 
@@ -13,12 +13,10 @@ use crate::telemetry;
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// A request from its arrival to its answer.
-pub(super) struct Entry {
+pub(super) struct RequestLog {
     id: HeaderValue,
     span: Span,
     method: Method,
@@ -26,7 +24,7 @@ pub(super) struct Entry {
     began: Instant,
 }
 
-impl Entry {
+impl RequestLog {
     pub(super) fn open(shared: &Shared, request: &mut Request) -> Self {
         let sent = request.headers().get(&HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sensible(id));
         let id = sent.map_or_else(|| shared.engine.new_request_id(), str::to_owned);
@@ -34,14 +32,13 @@ impl Entry {
         // The path is the peer's text: no query, a bounded length, quoted by the logger.
         let path = request.uri().path();
         let span = tracing::debug_span!("request", %id, %method, path = path.get(..256).unwrap_or(path));
-        telemetry::adopt(&span, request.headers());
+        telemetry::continue_trace(&span, request.headers());
         let route = request.extensions().get::<MatchedPath>().cloned();
         let value = HeaderValue::from_str(&id).expect("an id is visible ASCII");
         request.extensions_mut().insert(RequestId(id));
         Self { id: value, span, method, route, began: Instant::now() }
     }
 
-    /// What the logs know the request by.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::operators::Operators;
 
-/// Where it is.
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
 
 /// The document, or none where no issuer is trusted.
@@ -32,7 +31,6 @@ pub(super) async fn describe(State(operators): State<Operators>) -> Response {
     Json(document).into_response()
 }
 
-/// The scopes of what strangers may know of.
 fn scopes(engine: &Engine) -> BTreeSet<ScopeId> {
     let agents = engine.agents();
     let tools = agents.iter().flat_map(|agent| agent.exposed_tools());

@@ -1,4 +1,4 @@
-//! What happens on a connection: when its last request ended, and which of its answers are not being read.
+//! Activity of a connection: when its last request ended, and which of its answers are not being read.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -24,7 +24,6 @@ pub(crate) struct IdleLimits {
     pub(crate) unread: Duration,
 }
 
-/// What happens on one connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
     state: Mutex<State>,
@@ -60,7 +59,6 @@ impl OpenConnection {
         RequestInProgress { id, connection: Arc::clone(self), is_multiplexed: version == Version::HTTP_2 }
     }
 
-    /// How many requests are in progress.
     pub(crate) fn requests_in_progress(&self) -> usize {
         self.activity.lock().requests.len()
     }

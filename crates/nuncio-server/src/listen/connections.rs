@@ -37,7 +37,6 @@ struct State {
     next: u64,
     /// The connections that count against the total.
     counted: HashSet<u64>,
-    /// Those beyond the total, oldest first.
     reserved: BTreeMap<u64, CancellationToken>,
     /// The unidentified ones, oldest first. Ids grow with time.
     unidentified: BTreeMap<u64, (IpAddr, CancellationToken)>,
@@ -49,7 +48,6 @@ struct State {
 pub(crate) struct OpenConnection {
     id: u64,
     connections: Arc<Connections>,
-    /// The other end.
     pub(crate) peer: IpAddr,
     /// Whether the other end is a trusted proxy. It is never closed for another, and has no limit per address.
     pub(crate) is_proxy: bool,

@@ -15,7 +15,6 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::connections::OpenConnection;
 use super::is_for_unidentified;
 
-/// The bytes of an open connection.
 pub(super) struct ConnectionStream {
     stream: RuntimeStream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,

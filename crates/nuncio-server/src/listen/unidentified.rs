@@ -18,7 +18,6 @@ thread_local! {
     static IS_FOR_UNIDENTIFIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The two runtimes that serve connections.
 pub(crate) struct Runtimes {
     main: Handle,
     /// None where anyone may call, so that there is nobody to protect from strangers; and once the server has stopped.
@@ -27,9 +26,6 @@ pub(crate) struct Runtimes {
 
 impl Runtimes {
     /// Starts the thread for unidentified callers. The caller's runtime becomes the main one.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub(crate) fn start(exposure: Exposure) -> std::io::Result<Arc<Self>> {
         let main = Handle::current();
         if exposure == Exposure::Open {

@@ -8,10 +8,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Linux tells times in hundredths of a second, whatever its own clock ticks at.
+/// Linux reports process times in hundredths of a second, independent of its timer frequency.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Asked anew at each scrape.
+/// Read at each scrape.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_may_be_called_anything() {
+    fn process_statistics_are_parsed_with_any_program_name() {
         let stat = "42 (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 250 50 0 0 20 0";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(cpu_seconds("42"), None);
     }
 
     #[test]
-    fn a_field_is_found_by_its_key() {
+    fn status_field_is_found_by_its_key() {
         assert_eq!(field("Name:\tx\nVmRSS:\t    123 kB\n", "VmRSS:"), Some(123));
         assert_eq!(field("Name:\tx\n", "VmRSS:"), None);
     }

@@ -16,13 +16,12 @@ use url::Url;
 use super::secret_of;
 use crate::error::StartError;
 
-/// `[a2h]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct A2hSettings {
     /// Whether people are asked again when an agent may do more with what they allowed.
     pub reauth_on_widening: bool,
-    /// A file of scopes, words and floors beside those that every client knows.
+    /// A file of additional scopes with their texts and sensitivity floors.
     pub scopes: Option<PathBuf>,
     /// Whether agents may be called on this machine.
     pub allow_loopback_webhooks: bool,
@@ -34,23 +33,16 @@ pub struct A2hSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelaySetting {
-    /// Which agent served here.
     pub agent: AgentName,
-    /// Where the relay is.
     pub url: Url,
-    /// Which agent it is there.
     pub agent_id: AgentId,
     /// The environment variable that holds its token there.
     pub token_env: Option<String>,
-    /// Or the file.
     pub token_file: Option<PathBuf>,
 }
 
 impl RelaySetting {
     /// The agent's token at the relay.
-    ///
-    /// # Errors
-    /// It is nowhere, or cannot be read.
     pub fn token(&self) -> Result<String, StartError> {
         let token = secret_of("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
         token.ok_or_else(|| {
@@ -61,17 +53,13 @@ impl RelaySetting {
 }
 
 impl A2hSettings {
-    /// What is relayed, and by whom.
     #[must_use]
     pub fn relaying(&self) -> RelayRules {
         let elsewhere = self.relay.iter().map(|relay| relay.agent.clone()).collect();
         RelayRules { elsewhere, ..RelayRules::default() }
     }
 
-    /// What people, their agents and what is between them follow.
-    ///
-    /// # Errors
-    /// The file of scopes cannot be read, or is wrong.
+    /// The engine's A2H limits from these settings.
     pub fn rules(&self) -> Result<ConsentRules, StartError> {
         let mut rules = ConsentRules {
             policy: ChangePolicy { reauth_on_widening: self.reauth_on_widening, ..ChangePolicy::default() },
@@ -98,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_adds_scopes_and_raises_floors() {
+    fn settings_add_scopes_and_raise_sensitivity_floors() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -118,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_closed_to_webhooks_until_it_is_opened() {
+    fn webhooks_to_this_machine_are_off_unless_enabled() {
         assert!(!load("", &[]).unwrap().a2h.allow_loopback_webhooks);
         assert!(load("[a2h]\nallow_loopback_webhooks = true", &[]).unwrap().a2h.allow_loopback_webhooks);
         let variable = [("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")];

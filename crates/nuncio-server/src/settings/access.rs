@@ -2,15 +2,13 @@
 
 use serde::Deserialize;
 
-/// `[access]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessSettings {
-    /// What a request without a credential is on a loopback server; `local` until the first key is made when absent.
+    /// The principal of a request without a credential on a loopback server; by default `local` until the first key is created.
     pub loopback: Option<LoopbackAccess>,
 }
 
-/// `access.loopback`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum LoopbackAccess {

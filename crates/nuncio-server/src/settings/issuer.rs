@@ -6,21 +6,20 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use url::{Host, Url};
 
-/// `[[issuer]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerSetting {
-    /// Who issues: exactly as its tokens and its metadata say it.
+    /// Issuer identifier, exactly as in its tokens (`iss`) and metadata.
     pub url: IssuerUrl,
-    /// What a token must be meant for: one of these.
+    /// Accepted audiences (`aud`).
     pub audience: Audiences,
     /// How tokens may be signed.
     #[serde(default = "usual_algorithms")]
     pub algorithms: Vec<Algorithm>,
-    /// Where people give their consent, when it is not what the metadata says.
+    /// Authorization endpoint, if it differs from the metadata.
     #[serde(default)]
     pub authorization_url: Option<Url>,
-    /// Where clients fetch tokens, when it is not what the metadata says.
+    /// Token endpoint, if it differs from the metadata.
     #[serde(default)]
     pub token_url: Option<Url>,
     /// How to ask about tokens that cannot be read here.
@@ -30,7 +29,7 @@ pub struct IssuerSetting {
     /// then count as that person's approval, and they need no scope to talk to an agent. False if absent.
     #[serde(default)]
     pub people: Option<bool>,
-    /// How far its clock and ours may differ.
+    /// Tolerated clock difference to the issuer.
     #[serde(default = "usual_leeway")]
     pub leeway_seconds: u32,
 }
@@ -47,7 +46,7 @@ fn usual_algorithms() -> Vec<Algorithm> {
 }
 
 impl IssuerSetting {
-    /// What the types cannot say.
+    /// Checks that the types cannot express.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.algorithms.is_empty() {
             return Err("algorithms names none".to_owned());
@@ -72,15 +71,13 @@ impl IssuerSetting {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntrospectionSetting {
-    /// Where to ask; what the metadata says when absent.
+    /// Introspection endpoint; taken from the metadata when absent.
     #[serde(default)]
     pub url: Option<Url>,
-    /// Who asks.
     pub client_id: String,
     /// The environment variable that holds the secret.
     #[serde(default)]
     pub client_secret_env: Option<String>,
-    /// The file that holds the secret.
     #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
 }
@@ -89,7 +86,7 @@ pub struct IntrospectionSetting {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignatureSettings {
-    /// Whether a signature over the body alone is taken. It can be sent again by whoever saw it.
+    /// Whether a signature over the body alone is accepted. Anyone who saw it can replay it.
     pub allow_bare: bool,
 }
 
@@ -103,7 +100,6 @@ pub struct IssuerUrl {
 }
 
 impl IssuerUrl {
-    /// As it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -135,7 +131,7 @@ impl fmt::Debug for IssuerUrl {
     }
 }
 
-/// Whether what is fetched from there can be believed: `https:`, or this very machine.
+/// Whether the connection is trustworthy: `https:`, or loopback.
 pub(crate) fn check_url(url: &Url) -> Result<(), String> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -150,7 +146,7 @@ pub(crate) fn check_url(url: &Url) -> Result<(), String> {
     }
 }
 
-/// What a token must be meant for: one text, or a list of which one is enough. Never empty.
+/// Accepted audiences: one text or a list; a token needs one of them. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "OneOrMany")]
 pub struct Audiences(Vec<String>);
@@ -163,7 +159,6 @@ enum OneOrMany {
 }
 
 impl Audiences {
-    /// Whether it is one of them.
     #[must_use]
     pub fn contains(&self, audience: &str) -> bool {
         self.0.iter().any(|ours| ours == audience)
@@ -213,7 +208,6 @@ pub enum Algorithm {
     /// ECDSA on P-384.
     #[serde(rename = "ES384")]
     Es384,
-    /// Ed25519.
     #[serde(rename = "EdDSA", alias = "Ed25519")]
     EdDsa,
 }
@@ -229,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_needs_its_address_and_an_audience_and_the_rest_has_a_value() {
+    fn issuer_setting_requires_url_and_audience_and_defaults_the_rest() {
         let settings = load(&format!("[[issuer]]\n{GOOD}"), &[]).unwrap();
         let issuer = &settings.issuer[0];
         assert_eq!(issuer.url.as_str(), "https://id.example/tenant");
@@ -242,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_open_the_server_to_strangers_is_refused() {
+    fn issuer_settings_that_would_admit_anyone_are_refused() {
         for algorithm in ["none", "HS256", "RS1", "rs256"] {
             let told = wrong(&format!("{GOOD}algorithms = [\"{algorithm}\"]"));
             assert!(told.contains("issuer[0].algorithms[0]"), "{told}");

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use nuncio_anp::directory::Accept;
+use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_engine::directory::DirectoryLimits;
 use nuncio_engine::follow::Domain;
 use serde::Deserialize;
 
-/// `[registry]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegistrySettings {
@@ -17,13 +16,11 @@ pub struct RegistrySettings {
     pub interval_seconds: u64,
     /// Directories that our agents register with.
     pub register: Vec<Domain>,
-    /// Who may register agents here.
-    pub accept: Accept,
+    pub accept: RegistrationPolicy,
     /// How long it is from one look at a registered agent to the next.
     pub check_seconds: u64,
     /// How many agents of other hosts are listed.
     pub max_agents: usize,
-    /// How many of one host.
     pub max_agents_per_host: usize,
 }
 
@@ -33,7 +30,7 @@ impl Default for RegistrySettings {
             follow: Vec::new(),
             interval_seconds: 15 * 60,
             register: Vec::new(),
-            accept: Accept::default(),
+            accept: RegistrationPolicy::default(),
             check_seconds: 6 * 60 * 60,
             max_agents: 10_000,
             max_agents_per_host: 100,
@@ -68,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_are_read_from_the_file_and_from_variables() {
+    fn followed_domains_are_read_from_file_and_environment() {
         let settings = load("[registry]\nfollow = [\"example.com\", \"localhost:7400\"]", &[]).unwrap().registry;
         assert_eq!(settings.interval_seconds, 900);
         let names: Vec<_> = settings.follow.iter().map(ToString::to_string).collect();
@@ -81,20 +78,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_domain_or_too_often_is_named() {
+    fn invalid_or_repeated_domain_is_reported() {
         assert!(load("[registry]\nfollow = [\"a.example/x\"]", &[]).unwrap_err().contains("registry.follow[0]"));
         let often = load("[registry]\ninterval_seconds = 59", &[]).unwrap_err();
         assert_eq!(often, "registry.interval_seconds must be at least 60");
     }
 
     #[test]
-    fn who_registers_where_is_read_from_the_file_and_from_variables() {
+    fn directory_registrations_are_read_from_file_and_environment() {
         let settings = load("", &[]).unwrap().registry;
-        assert_eq!((settings.accept, settings.check_seconds), (Accept::Known, 21_600));
+        assert_eq!((settings.accept, settings.check_seconds), (RegistrationPolicy::Known, 21_600));
         assert_eq!(settings.limits(), DirectoryLimits { entries: 10_000, per_host: 100 });
         let file = "[registry]\naccept = \"anyone\"\nregister = [\"dir.example\"]\nmax_agents = 5";
         let settings = load(file, &[("NUNCIO_REGISTRY_REGISTER", "a.example, b.example")]).unwrap().registry;
-        assert_eq!((settings.accept, settings.register.len(), settings.max_agents), (Accept::Anyone, 2, 5));
+        assert_eq!((settings.accept, settings.register.len(), settings.max_agents), (RegistrationPolicy::Anyone, 2, 5));
         assert!(load("[registry]\naccept = \"some\"", &[]).unwrap_err().contains("registry.accept"));
         assert!(load("[registry]\nregister = [\"a.example/x\"]", &[]).unwrap_err().contains("registry.register[0]"));
         let often = load("[registry]\ncheck_seconds = 5", &[]).unwrap_err();

@@ -15,7 +15,6 @@ pub struct RetentionSettings {
     pub audit_days: Option<NonZeroU32>,
 }
 
-/// The time that so many days take.
 pub(crate) fn days(days: NonZeroU32) -> Duration {
     Duration::from_secs(u64::from(days.get()) * 24 * 3600)
 }

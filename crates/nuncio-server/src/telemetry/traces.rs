@@ -24,13 +24,13 @@ const PLACES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TR
 /// How long one delivery may take.
 const DELIVERY: Duration = Duration::from_secs(10);
 
-/// Traces on their way. Dropping it sends what is left.
+/// The trace exporter. Dropping it flushes pending spans.
 #[derive(Debug)]
 pub(super) struct Traces {
     provider: SdkTracerProvider,
 }
 
-/// Sends traces if the environment says where; says why it cannot.
+/// Starts the exporter if the environment names an endpoint; an error says why it cannot.
 pub(super) fn from_environment() -> Result<Option<Traces>, String> {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if !PLACES.into_iter().any(set) {
@@ -49,7 +49,7 @@ pub(super) fn from_environment() -> Result<Option<Traces>, String> {
 }
 
 impl Traces {
-    /// Our own spans and nobody else's, whatever is logged.
+    /// Exports only spans of this workspace, whatever the log filter is.
     pub(super) fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         tracing_opentelemetry::layer()
             .with_tracer(self.provider.tracer("nuncio"))
@@ -70,7 +70,7 @@ impl Drop for Traces {
     }
 }
 
-pub(super) fn adopt(span: &tracing::Span, headers: &HeaderMap) {
+pub(super) fn continue_trace(span: &tracing::Span, headers: &HeaderMap) {
     let sender = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
     if sender.has_active_span() {
         // A span that nobody traces has no parent either.
@@ -105,9 +105,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct ExportedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-    impl opentelemetry_sdk::trace::SpanExporter for Kept {
+    impl opentelemetry_sdk::trace::SpanExporter for ExportedSpans {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.lock().unwrap().extend(batch);
             Ok(())
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn a_request_continues_the_trace_of_its_sender() {
-        let kept = Kept::default();
+    fn request_continues_the_trace_in_its_traceparent_header() {
+        let kept = ExportedSpans::default();
         let traces = Traces { provider: SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build() };
         let registry = tracing_subscriber::registry().with(traces.layer());
         tracing::subscriber::with_default(registry, || {
@@ -124,7 +124,7 @@ mod tests {
             let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
             headers.insert("traceparent", parent.parse().unwrap());
             let request = tracing::debug_span!(target: "nuncio_server", "request");
-            adopt(&request, &headers);
+            continue_trace(&request, &headers);
             let _entered = request.enter();
             tracing::debug_span!(target: "nuncio_engine", "turn").in_scope(|| {});
             tracing::debug_span!(target: "hyper", "not ours").in_scope(|| {});

@@ -9,20 +9,18 @@ use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-/// What is signed.
-pub(crate) struct Signed<'a> {
+pub(crate) struct WebhookMessage<'a> {
     id: &'a str,
     seconds: i64,
     body: &'a [u8],
 }
 
-impl<'a> Signed<'a> {
+impl<'a> WebhookMessage<'a> {
     /// A call of that name, made at that time.
     pub(crate) fn new(id: &'a str, at: Timestamp, body: &'a [u8]) -> Self {
         Self { id, seconds: at.as_millis() / 1000, body }
     }
 
-    /// When it is made, in seconds.
     pub(crate) fn seconds(&self) -> i64 {
         self.seconds
     }
@@ -32,7 +30,7 @@ impl<'a> Signed<'a> {
         format!("v1,{}", STANDARD.encode(secret.sign(&[self.head().as_bytes(), self.body])))
     }
 
-    /// The signature `v1a` with a key of ours.
+    /// The signature `v1a` with the Ed25519 key of this server.
     fn v1a(&self, key: &Ed25519KeyPair) -> String {
         format!("v1a,{}", STANDARD.encode(key.sign(&[self.head().as_bytes(), self.body].concat())))
     }
@@ -54,11 +52,9 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// A secret shared with whoever is called.
 pub(crate) struct SharedSecret(hmac::Key);
 
 impl SharedSecret {
-    /// The secret of these bytes.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
@@ -83,28 +79,26 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-/// Who signs for this server.
-pub(crate) struct Signer {
+pub(crate) struct WebhookSigner {
     key: Ed25519KeyPair,
     secret: Option<SharedSecret>,
 }
 
-impl Signer {
+impl WebhookSigner {
     /// Signs with the key, and with the shared secret where there is one.
     pub(crate) fn new(key: Ed25519KeyPair, secret: Option<&str>) -> Self {
         Self { key, secret: secret.map(SharedSecret::read) }
     }
 
-    /// The key that checks our signatures, and others of ours, for `/.well-known/jwks.json`.
+    /// The public key for `/.well-known/jwks.json`, beside the other keys given.
     pub(crate) fn jwks(&self, others: impl IntoIterator<Item = Value>) -> Value {
         let x = URL_SAFE_NO_PAD.encode(self.key.public_key());
         let own = json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "webhooks", "x": x});
         json!({"keys": std::iter::once(own).chain(others).collect::<Vec<_>>()})
     }
 
-    /// The headers of a call.
     pub(crate) fn headers(&self, id: &str, at: Timestamp, body: &[u8]) -> Vec<(String, String)> {
-        let signed = Signed::new(id, at, body);
+        let signed = WebhookMessage::new(id, at, body);
         let mut signatures = vec![signed.v1a(&self.key)];
         signatures.extend(self.secret.as_ref().map(|secret| signed.v1(secret)));
         signed.headers(&signatures)

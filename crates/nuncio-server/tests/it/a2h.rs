@@ -1,25 +1,25 @@
 //! A2H over HTTP and WebSockets: people's devices, agents outside and inside, manifests and consent.
 
 use nuncio_core::ids::PersonName;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::a2h::{A2hServer, Handset};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk};
 
+#[path = "a2h/agent_files.rs"]
+mod agent_files;
 #[path = "a2h/agents.rs"]
 mod agents;
 #[path = "a2h/consent.rs"]
 mod consent;
-#[path = "a2h/declared.rs"]
-mod declared;
 #[path = "a2h/manifests.rs"]
 mod manifests;
 #[path = "a2h/people.rs"]
 mod people;
-#[path = "a2h/queued.rs"]
-mod queued;
+#[path = "a2h/queued_calls.rs"]
+mod queued_calls;
 #[path = "a2h/relay.rs"]
 mod relay;
 #[path = "a2h/relay_groups.rs"]
@@ -32,10 +32,10 @@ mod relay_shapes;
 mod relay_sockets;
 #[path = "a2h/rows.rs"]
 mod rows;
+#[path = "a2h/socket_admission.rs"]
+mod socket_admission;
 #[path = "a2h/sockets.rs"]
 mod sockets;
-#[path = "a2h/strangers.rs"]
-mod strangers;
 #[path = "a2h/streams.rs"]
 mod streams;
 #[path = "a2h/streams_sealed.rs"]
@@ -63,13 +63,11 @@ impl World {
         Self { gateway, clock, server }
     }
 
-    /// An invite's code.
     async fn invite(&self, name: &str) -> String {
-        let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+        let order = AdminCommand::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
         self.gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
     }
 
-    /// A person with one device.
     async fn person(&self, name: &str) -> Handset {
         Handset::enrol(&self.server, &self.invite(name).await).await
     }
@@ -108,7 +106,6 @@ fn seed() -> Value {
     })
 }
 
-/// The same with another required argument: a breaking change.
 fn with_required(names: &[&str]) -> Value {
     let mut manifest = seed();
     let schema = &mut manifest["tools"][0]["input_schema"];

@@ -8,7 +8,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_server::settings::{GrantSetting, LoopbackAccess};
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn code(answer: &(u16, Value)) -> (u16, &str) {
 }
 
 #[tokio::test]
-async fn a_session_does_not_exist_for_anyone_but_its_owner() {
+async fn session_is_not_found_for_other_callers() {
     let gateway = start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let session = ada.aap.session(DESK, &[("echo", true)]).await;
@@ -87,7 +87,7 @@ async fn a_session_does_not_exist_for_anyone_but_its_owner() {
 }
 
 #[tokio::test]
-async fn a_stranger_cannot_stop_or_read_a_running_turn() {
+async fn running_turn_cannot_be_read_or_cancelled_by_another_caller() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
@@ -104,7 +104,7 @@ async fn a_stranger_cannot_stop_or_read_a_running_turn() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_is_its_senders_own() {
+async fn idempotency_keys_are_separate_per_caller() {
     let gateway = start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let create = async |aap: &AapClient| -> String {
@@ -117,24 +117,24 @@ async fn an_idempotency_key_is_its_senders_own() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_at_once() {
+async fn revoked_key_is_refused_at_once() {
     let gateway = start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let session = ada.aap.session(DESK, &[]).await;
     let Principal::Key(id) = &ada.caller.principal else { panic!("a key's holder is a key") };
-    gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
+    gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(ada.aap.get("/meta").await.0, 200, "a public document");
     for path in ["/sessions", &format!("/sessions/{session}")] {
         assert_eq!(code(&ada.aap.get(path).await), (401, "unauthorized"), "{path}");
     }
     assert_eq!(ada.aap.post("/sessions", json!({"agent": {"name": DESK}})).await.0, 401);
     assert_eq!(bob.aap.get("/sessions").await.0, 200, "others are not concerned");
-    let again = gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap_err();
+    let again = gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap_err();
     assert_eq!(again.code, Code::KeyNotFound);
 }
 
 #[tokio::test]
-async fn a_key_has_the_scopes_it_was_made_with() {
+async fn key_has_only_the_scopes_it_was_created_with() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
     assert_eq!(counted(&reader.aap).await, NOT_GRANTED);
@@ -150,7 +150,7 @@ async fn a_key_has_the_scopes_it_was_made_with() {
 }
 
 #[tokio::test]
-async fn an_app_that_trusts_a_tool_is_not_thereby_granted_its_scope() {
+async fn trusting_a_tool_does_not_grant_its_scope() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
     for trust in [true, false] {
@@ -162,7 +162,7 @@ async fn an_app_that_trusts_a_tool_is_not_thereby_granted_its_scope() {
 }
 
 #[tokio::test]
-async fn a_grant_until_a_time_ends_at_that_time() {
+async fn timed_grant_expires_at_its_end() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).start().await;
     let reader = gateway.key(&["notes:read"]).await;
@@ -177,11 +177,11 @@ async fn a_grant_until_a_time_ends_at_that_time() {
 }
 
 #[tokio::test]
-async fn a_grant_until_revoked_ends_when_it_is_revoked() {
+async fn open_ended_grant_ends_when_revoked() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
     let made = gateway
-        .order(Order::GrantCreate {
+        .order(AdminCommand::GrantCreate {
             principal: reader.caller.principal.clone(),
             agent: AgentName::parse(DESK).unwrap(),
             scopes: vec![ScopeId::parse("notes:write").unwrap()],
@@ -193,13 +193,13 @@ async fn a_grant_until_revoked_ends_when_it_is_revoked() {
     assert_eq!(counted(&reader.aap).await, "counted");
     assert_eq!(counted(&reader.aap).await, "counted");
     let id = serde_json::from_value(made["grant"]["id"].clone()).unwrap();
-    gateway.order(Order::GrantRevoke { id }).await.unwrap();
+    gateway.order(AdminCommand::GrantRevoke { id }).await.unwrap();
     assert_eq!(counted(&reader.aap).await, NOT_GRANTED);
-    assert_eq!(gateway.order(Order::GrantList).await.unwrap(), json!({"grants": []}));
+    assert_eq!(gateway.order(AdminCommand::GrantList).await.unwrap(), json!({"grants": []}));
 }
 
 #[tokio::test]
-async fn a_grant_is_for_its_principal_and_its_agent() {
+async fn grant_applies_only_to_its_principal_and_agent() {
     let other = agent().replace("name = \"desk\"", "name = \"other\"");
     let gateway = Gateway::builder().agent(DESK, &agent()).agent("other", &other).start().await;
     let (ada, bob) = (gateway.key(&["notes:read"]).await, gateway.key(&["notes:read"]).await);
@@ -212,7 +212,7 @@ async fn a_grant_is_for_its_principal_and_its_agent() {
 }
 
 #[tokio::test]
-async fn on_an_open_server_anyone_may_talk_and_grants_to_anonymous_hold() {
+async fn open_server_admits_anonymous_callers_with_their_grants() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).open_to_anyone().start().await;
     let anyone = gateway.aap();
@@ -226,7 +226,7 @@ async fn on_an_open_server_anyone_may_talk_and_grants_to_anonymous_hold() {
 }
 
 #[tokio::test]
-async fn what_the_settings_grant_needs_no_order() {
+async fn grant_in_settings_applies_without_a_command() {
     let setting = GrantSetting {
         principal: Principal::Anonymous,
         agent: Some(AgentName::parse(DESK).unwrap()),
@@ -238,7 +238,7 @@ async fn what_the_settings_grant_needs_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_grant_for_once_lets_exactly_one_of_many_calls_through() {
+async fn one_time_grant_admits_exactly_one_of_concurrent_calls() {
     for round in 0..4 {
         let gateway = start().await;
         let reader = gateway.key(&["notes:read"]).await;
@@ -260,12 +260,12 @@ async fn a_grant_for_once_lets_exactly_one_of_many_calls_through() {
         let ran = audit.iter().filter(|record| record.outcome == AuditOutcome::Completed).count();
         let refused = audit.iter().filter(|record| matches!(record.decision, AuditDecision::Refused { .. })).count();
         assert_eq!((ran, refused), (1, 3), "round {round}: {audit:#?}");
-        assert_eq!(gateway.order(Order::GrantList).await.unwrap(), json!({"grants": []}));
+        assert_eq!(gateway.order(AdminCommand::GrantList).await.unwrap(), json!({"grants": []}));
     }
 }
 
 #[tokio::test]
-async fn two_grants_for_once_let_two_calls_through() {
+async fn two_one_time_grants_admit_two_calls() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
     grant(&gateway, &reader.caller.principal, GrantTerm::Once).await;
@@ -277,7 +277,7 @@ async fn two_grants_for_once_let_two_calls_through() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_revoked_while_its_call_waited_runs_nothing() {
+async fn call_that_waits_for_approval_is_refused_after_its_key_is_revoked() {
     let agent = desk(&[scope("notes:write", "medium"), count("scope = \"notes:write\"\nhuman_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
     let (ada, _other) = (gateway.key(&[]).await, gateway.key(&[]).await);
@@ -286,8 +286,8 @@ async fn a_key_that_was_revoked_while_its_call_waited_runs_nothing() {
     let operators = async {
         let question = gateway.question().await;
         let Principal::Key(id) = &ada.caller.principal else { panic!("a key's holder is a key") };
-        gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
-        gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap();
+        gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
+        gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap();
     };
     let (answer, ()) = tokio::join!(turn, operators);
     assert_eq!(result_of(messages(&answer), "c1"), NOT_GRANTED);
@@ -295,7 +295,7 @@ async fn a_key_that_was_revoked_while_its_call_waited_runs_nothing() {
 }
 
 #[tokio::test]
-async fn loopback_is_open_until_the_first_key_is_made() {
+async fn loopback_is_open_until_the_first_key_is_created() {
     let gateway = start().await;
     let local = gateway.aap();
     let session = local.session(DESK, &[]).await;
@@ -331,7 +331,7 @@ async fn open_loopback_serves_local_beside_keys() {
     }
     // What looks like one of our credentials has to be one.
     let Principal::Key(id) = &reader.caller.principal else { panic!("a key's holder is a key") };
-    gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
+    gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     let wrong = [reader.secret.as_str(), "nk_unknown", "nsk_unknown", "hsk_unknown", "eyJhbGciOiJub25lIn0.e30."];
     for token in wrong {
         for header in [format!("Authorization: Bearer {token}\r\n"), format!("X-API-Key: {token}\r\n")] {
@@ -369,14 +369,14 @@ async fn forwarded_request_needs_a_credential_on_an_open_loopback_server() {
 }
 
 #[tokio::test]
-async fn loopback_setting_opens_no_server_that_listens_beyond_this_machine() {
+async fn loopback_setting_does_not_open_a_network_server() {
     let builder = Gateway::builder().agent(DESK, &agent()).open_to_anyone();
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
     assert_eq!(counted(&gateway.aap()).await, NOT_GRANTED, "a request from this machine is anonymous");
 }
 
 #[tokio::test]
-async fn an_empty_bearer_is_no_key_and_no_fault() {
+async fn empty_bearer_counts_as_no_credential() {
     let gateway = start().await;
     let ask = async |path: &str, authorization: &str| {
         let head = format!("GET /aap{path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Connection: close\r\n\r\n");

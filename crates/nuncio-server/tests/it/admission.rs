@@ -4,7 +4,7 @@ use nuncio_core::approval::Approver;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::a2h::{A2hServer, Handset, manifest};
 use nuncio_testkit::{AapClient, Gateway};
 use serde_json::{Value, json};
@@ -26,7 +26,6 @@ pub(crate) async fn grant(gateway: &Gateway, to: Principal) {
     gateway.engine().create_grant(to, agent, scopes, GrantTerm::UntilRevoked, Principal::Operator).await.unwrap();
 }
 
-/// The status and the code of an attempt to make a session.
 pub(crate) async fn session_status(aap: &AapClient) -> (u16, String) {
     let (status, body) = aap.post("/sessions", json!({"agent": {"name": DESK}})).await;
     (status, body["code"].as_str().unwrap_or_default().to_owned())
@@ -57,7 +56,7 @@ pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     let deny = async || {
         let question = gateway.question().await;
         assert_eq!(question.asked_of, Approver::Operators);
-        gateway.order(Order::ApproveDeny { id: question.id, reason: Some("not now".into()) }).await.unwrap();
+        gateway.order(AdminCommand::ApproveDeny { id: question.id, reason: Some("not now".into()) }).await.unwrap();
     };
     let trusting = aap.session(DESK, &[("danger", true)]).await;
     let (answer, ()) = tokio::join!(aap.play(&trusting, call_once("c1", "danger", json!({}))), deny());
@@ -102,7 +101,7 @@ async fn anonymous_caller_does_not_approve_high_calls() {
 async fn token_of_an_agent_opens_aap_with_a_grant_alone_and_approves_nothing() {
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     gateway.key(&[]).await;
-    let order = Order::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
+    let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let code = gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned();
     let ada = Handset::enrol(&A2hServer::at(gateway.url()), &code).await;
     let body = json!({"display_name": "Notes", "public": true, "capability_manifest": manifest()});

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 /// The folder and the name of the agent that most tests talk to.
 pub(crate) const DESK: &str = "desk";
 
-/// An agent named `desk` on the script brain, with what is written besides.
 pub(crate) fn desk(rest: &[String]) -> String {
     // The tools write down in the agent's folder that they ran.
     let head = format!(
@@ -26,12 +25,10 @@ pub(crate) fn tool(name: &str, program: &str, more: &str) -> String {
     )
 }
 
-/// A permission.
 pub(crate) fn scope(id: &str, sensitivity: &str) -> String {
     format!("[[scope]]\nid = \"{id}\"\nlabel = \"{id}\"\ndescription = \"{id}\"\nsensitivity = \"{sensitivity}\"\n")
 }
 
-/// A tool that answers with its arguments.
 pub(crate) fn echo() -> String {
     tool("echo", "cat", "")
 }
@@ -41,12 +38,10 @@ pub(crate) fn count(more: &str) -> String {
     tool("count", "echo ran >> runs; printf counted", more)
 }
 
-/// A tool that leaves its process id in `held.pid` and answers with what [`release`] tells it.
 pub(crate) fn held(more: &str) -> String {
     tool("held", "mkfifo held.gate; echo $$ > held.new; mv held.new held.pid; cat held.gate", more)
 }
 
-/// Waits until `held` runs, and tells its process id.
 pub(crate) async fn held_pid(gateway: &Gateway) -> u32 {
     let file = gateway.file(DESK, "held.pid");
     eventually("the tool runs", async || std::fs::read_to_string(&file).ok()?.trim().parse().ok()).await
@@ -70,14 +65,12 @@ pub(crate) fn runs(gateway: &Gateway) -> usize {
     std::fs::read_to_string(gateway.file(DESK, "runs")).unwrap_or_default().lines().count()
 }
 
-/// The item of a script that calls a tool.
 pub(crate) fn call(id: &str, name: &str, input: Value) -> Value {
     let mut item = json!({"tool": {"id": id, "name": name}});
     item["tool"]["input"] = input;
     item
 }
 
-/// The script that calls one tool and then says it is done.
 pub(crate) fn call_once(id: &str, name: &str, input: Value) -> Value {
     json!([[call(id, name, input)], [{"text": "done"}]])
 }
@@ -88,7 +81,6 @@ pub(crate) fn result_of<'a>(messages: &'a [Value], call: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no result of {call} in {messages:#?}"))["content"]
 }
 
-/// The messages a turn answered with.
 pub(crate) fn messages(answer: &Value) -> &[Value] {
     answer["messages"].as_array().unwrap()
 }

@@ -1,23 +1,23 @@
-//! ANP's routes over real sockets: what is published, what is called, what is negotiated, what is said.
+//! ANP routes over real sockets: descriptions, RPC calls, negotiation and direct messages.
 
-#[path = "anp/called.rs"]
-mod called;
+#[path = "anp/declared_interfaces.rs"]
+mod declared_interfaces;
+#[path = "anp/did_links.rs"]
+mod did_links;
 #[path = "anp/direct.rs"]
 mod direct;
-#[path = "anp/drafted.rs"]
-mod drafted;
-#[path = "anp/elsewhere.rs"]
-mod elsewhere;
+#[path = "anp/documents.rs"]
+mod documents;
+#[path = "anp/drafting.rs"]
+mod drafting;
+#[path = "anp/error_formats.rs"]
+mod error_formats;
 #[path = "anp/hostile.rs"]
 mod hostile;
-#[path = "anp/linked.rs"]
-mod linked;
-#[path = "anp/negotiated.rs"]
-mod negotiated;
-#[path = "anp/published.rs"]
-mod published;
-#[path = "anp/refused.rs"]
-mod refused;
+#[path = "anp/negotiation.rs"]
+mod negotiation;
+#[path = "anp/rpc.rs"]
+mod rpc;
 #[path = "anp/service.rs"]
 mod service;
 
@@ -37,7 +37,6 @@ use crate::agents::{DESK, count, desk, echo, held, scope, tool};
 use crate::dids::peer::{Peer, Someone};
 use crate::dids::{desk_did, desk_name};
 
-/// An agent with a tool of each kind.
 pub(crate) fn agent() -> String {
     desk(&[
         scope("notes:write", "low"),
@@ -54,7 +53,6 @@ pub(crate) fn agent() -> String {
     ])
 }
 
-/// A gateway with that agent whose callers must say who they are, its clock, and a host of DIDs beside it.
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
     pub(crate) clock: ManualClock,
@@ -82,7 +80,6 @@ pub(crate) fn nonce() -> String {
     format!("nonce-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The headers with which someone signs a request.
 pub(crate) fn signed(gateway: &Gateway, someone: &Someone, path: &str, body: &str) -> Vec<(String, String)> {
     let target = format!("{}{path}", gateway.server().url());
     let none: [(&str, &str); 0] = [];
@@ -134,7 +131,6 @@ impl World {
         outcome(&self.ask(someone, RPC, &request).await)
     }
 
-    /// Gives someone a scope.
     pub(crate) async fn grant(&self, someone: &Someone, scope: &str) {
         let scopes = vec![ScopeId::parse(scope).unwrap()];
         let to = Principal::Did(someone.did.to_string());
@@ -170,7 +166,6 @@ pub(crate) fn to_service(world: &World, method: &str, meta: Value, body: Value) 
     request
 }
 
-/// What an answer says: its result, or the code of its error.
 pub(crate) fn outcome(answer: &Value) -> Result<Value, i64> {
     assert_eq!(answer["jsonrpc"], "2.0", "{answer}");
     match (answer.get("result"), answer.get("error")) {

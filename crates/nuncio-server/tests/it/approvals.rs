@@ -9,7 +9,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
 
@@ -17,7 +17,6 @@ use crate::agents::{DESK, call, call_once, desk, echo, messages, result_of, tool
 
 const APPROVAL: Duration = Duration::from_secs(300);
 
-/// An agent whose tool `sign` needs a person's word and adds what it signs to the file `signed`.
 fn agent() -> String {
     desk(&[echo(), tool("sign", "cat >> signed; echo >> signed; printf done", "human_authorization = true")])
 }
@@ -32,7 +31,7 @@ fn signed(gateway: &Gateway) -> Vec<Value> {
 }
 
 async fn allow(gateway: &Gateway, id: &nuncio_core::ids::ApprovalId) {
-    gateway.order(Order::ApproveAllow { id: id.clone() }).await.unwrap();
+    gateway.order(AdminCommand::ApproveAllow { id: id.clone() }).await.unwrap();
 }
 
 /// Plays a script in a task of its own, since it will wait.
@@ -42,7 +41,7 @@ fn play(aap: &AapClient, session: &str, script: Value) -> tokio::task::JoinHandl
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_a_person_waits_whatever_the_app_trusts() {
+async fn human_authorization_waits_even_if_the_app_trusts_the_tool() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -56,7 +55,7 @@ async fn a_tool_that_needs_a_person_waits_whatever_the_app_trusts() {
     assert_eq!(question.question.session.as_ref().unwrap().as_str(), session);
     assert_eq!(signed(&gateway), [] as [Value; 0], "nothing runs before the answer");
 
-    let listed = gateway.order(Order::ApproveList).await.unwrap();
+    let listed = gateway.order(AdminCommand::ApproveList).await.unwrap();
     assert_eq!(listed["approvals"][0]["id"], question.id.as_str());
     allow(&gateway, &question.id).await;
     assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "done");
@@ -64,7 +63,7 @@ async fn a_tool_that_needs_a_person_waits_whatever_the_app_trusts() {
 }
 
 #[tokio::test]
-async fn the_apps_yes_does_not_stand_for_the_operators() {
+async fn permission_by_the_app_does_not_replace_operator_approval() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -77,7 +76,7 @@ async fn the_apps_yes_does_not_stand_for_the_operators() {
     let operators = async {
         let question = gateway.question().await;
         assert_eq!(signed(&gateway), [] as [Value; 0]);
-        let no = Order::ApproveDeny { id: question.id, reason: Some("not this one".into()) };
+        let no = AdminCommand::ApproveDeny { id: question.id, reason: Some("not this one".into()) };
         gateway.order(no).await.unwrap();
     };
     let ((status, answer), ()) = tokio::join!(turn, operators);
@@ -87,7 +86,7 @@ async fn the_apps_yes_does_not_stand_for_the_operators() {
 }
 
 #[tokio::test]
-async fn no_answer_in_time_is_a_no_and_recorded_as_such() {
+async fn unanswered_approval_times_out_as_denied_and_is_recorded() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -98,7 +97,7 @@ async fn no_answer_in_time_is_a_no_and_recorded_as_such() {
 
     assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "Tool call denied: nobody approved it in time");
     assert_eq!(gateway.questions(0).await, []);
-    let late = gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    let late = gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
     assert_eq!(late.code, Code::ApprovalClosed);
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let record = gateway.audit().await.remove(0);
@@ -107,7 +106,7 @@ async fn no_answer_in_time_is_a_no_and_recorded_as_such() {
 }
 
 #[tokio::test]
-async fn a_question_never_outlives_its_turn() {
+async fn approval_is_closed_when_its_turn_ends() {
     let clock = ManualClock::new();
     let settings = |settings: &mut nuncio_server::settings::Settings| settings.limits.turn_seconds = 60;
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).settings(settings).start().await;
@@ -123,7 +122,7 @@ async fn a_question_never_outlives_its_turn() {
 }
 
 #[tokio::test]
-async fn a_yes_is_for_one_call_with_its_arguments_and_used_once() {
+async fn approval_is_bound_to_one_call_and_its_arguments_and_used_once() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -138,7 +137,7 @@ async fn a_yes_is_for_one_call_with_its_arguments_and_used_once() {
     allow(&gateway, &second.id).await;
     let first = gateway.question().await;
     assert_eq!(first.question.arguments, json!({"page": 1}), "the yes to one does not answer the other");
-    gateway.order(Order::ApproveDeny { id: first.id.clone(), reason: None }).await.unwrap();
+    gateway.order(AdminCommand::ApproveDeny { id: first.id.clone(), reason: None }).await.unwrap();
     let answer = turn.await.unwrap();
     assert_eq!(result_of(messages(&answer), "c1"), "Tool call denied");
     assert_eq!(result_of(messages(&answer), "c2"), "done");
@@ -146,21 +145,21 @@ async fn a_yes_is_for_one_call_with_its_arguments_and_used_once() {
 
     // Neither answer can be given again, and the same calls are asked about anew.
     for id in [&first.id, &second.id] {
-        let again = gateway.order(Order::ApproveAllow { id: id.clone() }).await.unwrap_err();
+        let again = gateway.order(AdminCommand::ApproveAllow { id: id.clone() }).await.unwrap_err();
         assert_eq!(again.code, Code::ApprovalClosed);
     }
     let turn = play(&aap, &session, script);
     let anew = gateway.questions(2).await;
     assert!(anew.iter().all(|question| question.id != first.id && question.id != second.id));
     for question in anew {
-        gateway.order(Order::ApproveDeny { id: question.id, reason: None }).await.unwrap();
+        gateway.order(AdminCommand::ApproveDeny { id: question.id, reason: None }).await.unwrap();
     }
     turn.await.unwrap();
     assert_eq!(signed(&gateway), [json!({"page": 2})]);
 }
 
 #[tokio::test]
-async fn nobody_approves_their_own_call() {
+async fn caller_cannot_approve_its_own_call() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let guest = gateway.key(&[]).await;
@@ -181,16 +180,16 @@ async fn nobody_approves_their_own_call() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_question_that_never_was_changes_nothing() {
+async fn answer_to_an_unknown_approval_changes_nothing() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let id = nuncio_core::ids::ApprovalId::parse("apr_nobody_asked").unwrap();
-    let error = gateway.order(Order::ApproveAllow { id }).await.unwrap_err();
+    let error = gateway.order(AdminCommand::ApproveAllow { id }).await.unwrap_err();
     assert_eq!(error.code, Code::ApprovalNotFound);
 }
 
 #[tokio::test]
-async fn cancelling_the_turn_closes_its_question() {
+async fn cancelling_a_turn_closes_its_approval() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -201,7 +200,7 @@ async fn cancelling_the_turn_closes_its_question() {
     assert_eq!((&stop["stopReason"], &stop["cancelled"]), (&json!("end_turn"), &json!(true)));
     turn.await.unwrap();
     assert_eq!(gateway.questions(0).await, []);
-    let late = gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    let late = gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
     assert_eq!(late.code, Code::ApprovalClosed);
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let audit = gateway.audit().await;
@@ -210,7 +209,7 @@ async fn cancelling_the_turn_closes_its_question() {
 }
 
 #[tokio::test]
-async fn deleting_the_session_closes_its_question() {
+async fn deleting_a_session_closes_its_approval() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -225,7 +224,7 @@ async fn deleting_the_session_closes_its_question() {
 }
 
 #[tokio::test]
-async fn a_crash_closes_the_questions_it_left_open() {
+async fn recovery_closes_open_approvals_after_a_crash() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -236,7 +235,7 @@ async fn a_crash_closes_the_questions_it_left_open() {
     let data = gateway.data_as_after_a_crash();
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
     assert_eq!(next.questions(0).await, []);
-    let late = next.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    let late = next.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
     assert_eq!(late.code, Code::ApprovalClosed);
     let history = next.aap().history(&session).await;
     assert_eq!(result_of(&history, "c1"), "Tool call not run: the server stopped before it began");
@@ -245,7 +244,7 @@ async fn a_crash_closes_the_questions_it_left_open() {
 }
 
 #[tokio::test]
-async fn a_call_that_waited_when_the_server_crashed_is_recorded() {
+async fn call_waiting_for_approval_at_a_crash_is_recorded() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -263,9 +262,9 @@ async fn recovered_call_is_recorded_with_the_protocol_of_its_turn() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (engine, caller) = (gateway.engine(), Caller::new(Principal::Anonymous));
-    let session = engine.begin_unattended(&caller, &engine.agent(DESK).unwrap(), None).await.unwrap();
+    let session = engine.open_unattended_session(&caller, &engine.agent(DESK).unwrap(), None).await.unwrap();
     let script = json!({"script": call_once("c1", "sign", json!({}))}).to_string();
-    engine.say_unattended(&caller, session.as_str(), script, Protocol::Anp, None).await.unwrap();
+    engine.begin_unattended_turn(&caller, session.as_str(), script, Protocol::Anp, None).await.unwrap();
     gateway.question().await;
     let data = gateway.data_as_after_a_crash();
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
@@ -274,7 +273,7 @@ async fn recovered_call_is_recorded_with_the_protocol_of_its_turn() {
 }
 
 #[tokio::test]
-async fn stopping_the_server_closes_the_questions_that_wait() {
+async fn stopping_the_server_closes_open_approvals() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -293,7 +292,7 @@ async fn stopping_the_server_closes_the_questions_that_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_operators_who_answer_at_once_one_wins() {
+async fn one_of_concurrent_approval_answers_wins() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();

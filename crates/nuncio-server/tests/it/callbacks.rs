@@ -1,4 +1,4 @@
-//! Callers who want to be told: told once, so that they can tell it was us, and until they were.
+//! Callbacks to callers about finished executions: sent once, verifiable, and retried.
 
 #[path = "callbacks/receiver.rs"]
 pub(crate) mod receiver;
@@ -17,7 +17,6 @@ use crate::agents::{DESK, desk, held, held_pid, tool};
 use crate::executions::OPEN;
 use receiver::{Receiver, Reply, Sent};
 
-/// What the clock of the tests shows first, in seconds.
 const START: u64 = 1_794_740_400;
 
 /// The secret of the tests, as Standard Webhooks writes it.
@@ -35,7 +34,6 @@ async fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> RawAn
     gateway.raw(head + body).await.unwrap()
 }
 
-/// Has a skill invoked whose caller is to be told there; the execution's id.
 async fn invoke(gateway: &Gateway, name: &str, origin: &str) -> String {
     let request = json!({
         "caller": {"id": "shop", "type": "service"}, "skill_id": format!("{DESK}/{name}"), "inputs": {},
@@ -50,7 +48,6 @@ async fn result(gateway: &Gateway, execution: &str) -> Value {
     ask(gateway, "GET", &format!("/executions/{execution}/result"), "").await.json()
 }
 
-/// Waits until nobody is owed anything.
 async fn nothing_is_owed(gateway: &Gateway) {
     let nobody = HashSet::new();
     eventually("nobody is owed anything", async || {
@@ -68,13 +65,11 @@ async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     .await;
 }
 
-/// The same, and lets that time pass.
 async fn pass(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     owed_in(gateway, clock, pause).await;
     clock.advance(Duration::from_secs(pause));
 }
 
-/// The signature of that kind over what was sent.
 fn signature_of(sent: &Sent, kind: &str) -> Option<Vec<u8>> {
     let all = sent.header("webhook-signature").split(' ').filter_map(|one| one.split_once(','));
     let found: Vec<_> =
@@ -83,13 +78,11 @@ fn signature_of(sent: &Sent, kind: &str) -> Option<Vec<u8>> {
     found.into_iter().next()
 }
 
-/// What is signed.
 fn message(sent: &Sent) -> Vec<u8> {
     let head = format!("{}.{}.", sent.header("webhook-id"), sent.header("webhook-timestamp"));
     [head.as_bytes(), &sent.body].concat()
 }
 
-/// Checks with the published key, as a stranger would.
 async fn assert_signed_by(gateway: &Gateway, sent: &Sent) {
     let jwks = ask(gateway, "GET", "/.well-known/jwks.json", "").await;
     assert_eq!(jwks.header("content-type"), Some("application/jwk-set+json"));
@@ -104,7 +97,7 @@ async fn assert_signed_by(gateway: &Gateway, sent: &Sent) {
 }
 
 #[tokio::test]
-async fn every_end_is_told_once_and_can_be_verified() {
+async fn callback_is_sent_once_per_finished_execution_and_verifies() {
     let clock = ManualClock::new();
     let receiver = Receiver::start(&[Reply::Status(204)]).await;
     let secret = tempfile::NamedTempFile::new().unwrap();
@@ -152,7 +145,7 @@ async fn every_end_is_told_once_and_can_be_verified() {
 }
 
 #[tokio::test]
-async fn without_a_shared_secret_there_is_one_signature() {
+async fn callback_has_one_signature_without_a_shared_secret() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
     invoke(&gateway, "fine", &receiver.origin()).await;
@@ -162,7 +155,7 @@ async fn without_a_shared_secret_there_is_one_signature() {
 }
 
 #[tokio::test]
-async fn a_secret_of_nothing_is_refused() {
+async fn empty_webhook_secret_is_refused() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let settings = |builder: GatewayBuilder| {
         builder.settings(|settings| settings.webhooks.secret_file = Some(empty.path().to_owned()))
@@ -176,9 +169,8 @@ async fn a_secret_of_nothing_is_refused() {
     settings(builder(&ManualClock::new(), &[])).try_start().await.unwrap();
 }
 
-/// Twelve times in all, each pause twice as long as the one before; what is said stays the same.
 #[tokio::test]
-async fn a_receiver_that_fails_is_tried_again_and_given_up() {
+async fn failing_callback_receiver_is_retried_and_then_given_up() {
     let clock = ManualClock::new();
     let receiver =
         Receiver::start(&[Reply::Status(500), Reply::Status(302), Reply::Status(404), Reply::Status(503)]).await;
@@ -202,7 +194,7 @@ async fn a_receiver_that_fails_is_tried_again_and_given_up() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_recovers_is_told_no_more() {
+async fn recovered_callback_receiver_gets_no_further_attempts() {
     let clock = ManualClock::new();
     let receiver = Receiver::start(&[Reply::Status(500), Reply::Status(201)]).await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
@@ -214,7 +206,7 @@ async fn a_receiver_that_recovers_is_told_no_more() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_left_alone() {
+async fn callback_receiver_answering_410_is_not_retried() {
     let receiver = Receiver::start(&[Reply::Status(410)]).await;
     let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
     invoke(&gateway, "broken", &receiver.origin()).await;
@@ -223,9 +215,8 @@ async fn a_receiver_that_is_gone_is_left_alone() {
     assert_eq!(receiver.sent().len(), 1);
 }
 
-/// Its status counts, however much it says: nobody reads that.
 #[tokio::test]
-async fn a_long_answer_is_an_answer_and_a_long_error_an_error() {
+async fn oversized_callback_response_counts_by_its_status() {
     let clock = ManualClock::new();
     let receiver = Receiver::start(&[Reply::Long(500, 100_000), Reply::Long(200, 100_000)]).await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
@@ -236,9 +227,8 @@ async fn a_long_answer_is_an_answer_and_a_long_error_an_error() {
     assert_eq!(receiver.sent().len(), 2);
 }
 
-/// An address inside is not called for a stranger, and not tried again.
 #[tokio::test]
-async fn an_address_that_may_not_be_reached_is_not() {
+async fn callback_to_a_forbidden_address_is_not_sent() {
     let clock = ManualClock::new();
     let (inside, other) = (Receiver::start(&[Reply::Status(200)]).await, Receiver::start(&[Reply::Status(200)]).await);
     let gateway = builder(&clock, &[&other.origin()]).start().await;
@@ -252,9 +242,8 @@ async fn an_address_that_may_not_be_reached_is_not() {
     other.nth(1).await;
 }
 
-/// What is owed is on disk: after a stop, and after a crash.
 #[tokio::test]
-async fn what_is_owed_is_told_by_the_next_process() {
+async fn pending_callbacks_are_sent_after_a_restart() {
     let clock = ManualClock::new();
     let address = Receiver::absent().await;
     let origin = format!("http://{address}");
@@ -281,9 +270,8 @@ async fn what_is_owed_is_told_by_the_next_process() {
     }
 }
 
-/// One that says nothing is sent a few at a time, and others are told meanwhile.
 #[tokio::test]
-async fn a_receiver_that_dawdles_holds_up_nobody_else() {
+async fn slow_callback_receiver_does_not_delay_others() {
     let clock = ManualClock::new();
     let (slow, quick) = (Receiver::start(&[Reply::Silence]).await, Receiver::start(&[Reply::Status(200)]).await);
     let gateway = builder(&clock, &[&slow.origin(), &quick.origin()]).start().await;

@@ -10,8 +10,8 @@ use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_engine::call::{Call, Called, ClientSays};
-use nuncio_server::admin::Order;
+use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, KeyHolder, ManualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -20,17 +20,13 @@ use crate::agents::{DESK, call_once, desk, echo, held, held_pid, messages, resul
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What happens while a call goes on.
 #[derive(Clone, Copy)]
 enum Meanwhile {
     Nothing,
-    /// The operators answer.
     Operators(fn() -> ApprovalAnswer),
-    /// The tool is running and its time runs out.
     TimeRunsOut(Duration),
 }
 
-/// One call, and what is to come of it.
 struct Case {
     name: &'static str,
     tool: &'static str,
@@ -227,21 +223,27 @@ impl World {
         .await
     }
 
-    /// The same call without HTTP.
     async fn by(&self, protocol: Protocol, case: &Case) -> (Value, AuditRecord) {
         self.recorded(async {
-            let called = self.call(protocol, case.tool, &case.input, case.offered, ClientSays::NotAsked);
+            let called = self.call(protocol, case.tool, &case.input, case.offered, ClientDecision::NotAsked);
             match tokio::join!(called, self.meanwhile(case.meanwhile)).0 {
-                Called::Ended(ended) => json!(ended.content()),
-                Called::AskClient => panic!("{}: there is no client to ask", case.name),
+                CallOutcome::Ended(ended) => json!(ended.content()),
+                CallOutcome::AskClient => panic!("{}: there is no client to ask", case.name),
             }
         })
         .await
     }
 
-    async fn call(&self, protocol: Protocol, tool: &str, input: &Value, offered: bool, client: ClientSays) -> Called {
+    async fn call(
+        &self,
+        protocol: Protocol,
+        tool: &str,
+        input: &Value,
+        offered: bool,
+        client: ClientDecision,
+    ) -> CallOutcome {
         let engine = self.gateway.engine();
-        let call = Call {
+        let call = ToolCallRequest {
             caller: &self.guest.caller,
             protocol,
             served: &engine.agent(DESK).unwrap(),
@@ -262,12 +264,11 @@ impl World {
     }
 
     async fn assert_chain_holds(&self, records: usize) {
-        let proof = self.gateway.order(Order::AuditVerify).await.unwrap();
+        let proof = self.gateway.order(AdminCommand::AuditVerify).await.unwrap();
         assert_eq!((&proof["intact"], &proof["records"]), (&json!(true), &json!(records)));
     }
 }
 
-/// A record without what is of its own: ids, times, the protocol and where it came from.
 fn comparable(record: &AuditRecord) -> Value {
     let mut record = json!(record);
     let fields = record.as_object_mut().unwrap();
@@ -284,7 +285,7 @@ fn comparable(record: &AuditRecord) -> Value {
 }
 
 #[tokio::test]
-async fn every_protocol_gets_the_same_decision_and_leaves_the_same_record() {
+async fn every_protocol_gets_the_same_decision_and_audit_record() {
     let world = World::new().await;
     let mut records = 0;
     for case in cases() {
@@ -306,7 +307,7 @@ async fn every_protocol_gets_the_same_decision_and_leaves_the_same_record() {
 }
 
 #[tokio::test]
-async fn high_sensitivity_asks_the_operators_wherever_no_app_asks_its_own_person() {
+async fn high_sensitivity_asks_operators_where_no_app_can_ask_its_person() {
     let world = World::new().await;
     let erase = Case {
         name: "erase",
@@ -337,7 +338,7 @@ fn erase_again(case: &Case) -> Case {
 }
 
 #[tokio::test]
-async fn what_the_apps_person_says_is_recorded_as_the_clients_word() {
+async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
     let world = World::new().await;
     let aap = &world.guest.aap;
     for (granted, tool, says, decision) in [
@@ -371,13 +372,13 @@ async fn what_the_apps_person_says_is_recorded_as_the_clients_word() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_the_app_has_not_happened_yet() {
+async fn call_waiting_for_app_permission_leaves_no_record() {
     let world = World::new().await;
-    let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientSays::AskFirst).await;
-    assert_eq!(called, Called::AskClient);
+    let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientDecision::AskFirst).await;
+    assert_eq!(called, CallOutcome::AskClient);
     assert_eq!(world.gateway.audit().await, []);
     // What can be refused without asking is refused without asking.
-    let called = world.call(Protocol::Aap, "write", &json!({}), true, ClientSays::AskFirst).await;
-    assert!(matches!(called, Called::Ended(_)), "{called:?}");
+    let called = world.call(Protocol::Aap, "write", &json!({}), true, ClientDecision::AskFirst).await;
+    assert!(matches!(called, CallOutcome::Ended(_)), "{called:?}");
     world.assert_chain_holds(1).await;
 }

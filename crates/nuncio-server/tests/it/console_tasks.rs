@@ -1,4 +1,4 @@
-//! `/console/tasks`, as a browser speaks to it: signing in, forms, and everything a stranger may try.
+//! `/console/tasks` through a browser without scripts: sign-in, forms and refused requests.
 
 use nuncio_core::task::{Task, TaskState};
 use nuncio_testkit::{AapClient, Gateway, ManualClock, RawAnswer, eventually};
@@ -29,7 +29,6 @@ async fn start(clock: &ManualClock) -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).clock(clock).start().await
 }
 
-/// Has a parcel weighed, and waits until that waits for somebody.
 async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (Task, JoinHandle<Value>) {
     let session = aap.session(DESK, &[("weigh", true)]).await;
     let (aap, script) = (aap.clone(), call_once("c1", "weigh", json!({"shelf": shelf})));
@@ -47,11 +46,9 @@ async fn state(gateway: &Gateway, task: &Task) -> TaskState {
     gateway.engine().task(&task.id).await.unwrap().state
 }
 
-/// A browser without scripts: it keeps cookies, says where it comes from, and sends forms.
 struct Browser<'a> {
     gateway: &'a Gateway,
     cookie: Option<String>,
-    /// What it says of itself beside that.
     says: Vec<(&'static str, String)>,
 }
 
@@ -61,7 +58,6 @@ impl<'a> Browser<'a> {
         Self { gateway, cookie: None, says: vec![origin, ("Sec-Fetch-Site", "same-origin".to_owned())] }
     }
 
-    /// One that is signed in with that key.
     async fn signed_in(gateway: &'a Gateway, key: &str) -> Self {
         let mut browser = Self::of(gateway);
         let answer = browser.post("/console/sign-in", &[("key", key)]).await;

@@ -1,6 +1,7 @@
 //! Credentials that do not count: where they are refused, and where they do not matter.
 
 use nuncio_identity::challenge::AccessGrant;
+use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::json;
 
@@ -121,7 +122,7 @@ async fn anp_token_is_refused_by_the_directory() {
 }
 
 #[tokio::test]
-async fn get_signed_by_version_1_is_told_of_version_2_whatever_the_skill_asks_for() {
+async fn get_signed_with_v1_is_refused_naming_v2() {
     let skill =
         |auth: &str| format!("skill = {{ type = \"task\", access = \"public\", auth = \"{auth}\", method = \"GET\" }}");
     let tools = ["none", "custom", "api_key"].map(|auth| tool(&format!("by_{auth}"), "printf found", &skill(auth)));
@@ -139,7 +140,7 @@ async fn get_signed_by_version_1_is_told_of_version_2_whatever_the_skill_asks_fo
 }
 
 #[tokio::test]
-async fn signatures_beyond_the_allowance_of_their_address_are_not_looked_up() {
+async fn signatures_over_the_rate_limit_are_not_checked() {
     let world = world_with(|builder| builder.settings(|settings| settings.limits.requests_per_minute = 3)).await;
     let body = json!({"agent": {"name": DESK}}).to_string();
     let mut statuses = Vec::new();
@@ -151,4 +152,38 @@ async fn signatures_beyond_the_allowance_of_their_address_are_not_looked_up() {
     }
     assert_eq!(statuses, [401, 401, 401, 429, 429, 429]);
     assert_eq!(world.peer.asked(), 3);
+}
+
+#[tokio::test]
+async fn forwarded_request_is_served_on_an_open_server_with_a_key_in_whichever_place_counts() {
+    let skill = "skill = { type = \"task\", access = \"public\", auth = { api_key = \"X-Shop-Key\" } }";
+    let agent = desk(&[tool("shop", "printf sold", skill)]);
+    let builder = Gateway::builder().agent(DESK, &agent);
+    let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
+    let key = gateway.key(&[]).await.secret;
+    let via = "Via: 1.1 proxy\r\nHost: agents.example\r\n";
+    let invoke = json!({"caller": {"id": "a", "type": "service"}, "skill_id": "desk/shop", "inputs": {}});
+    let mut inside = invoke.clone();
+    inside["caller"]["credentials"] = json!({"api_key": key});
+    let line = "POST /skills/desk/shop/invoke";
+    let (by_header, invoke) = (format!("{via}X-Shop-Key: {key}\r\n"), invoke.to_string());
+    assert_eq!(forwarded(&gateway, line, via, &invoke).await.status, 401);
+    assert_eq!(forwarded(&gateway, line, &by_header, &invoke).await.status, 202);
+    assert_eq!(forwarded(&gateway, line, via, &inside.to_string()).await.status, 202);
+    let form = format!("{via}Sec-Fetch-Site: same-origin\r\n");
+    let signed_in = forwarded(&gateway, "POST /console/sign-in", &form, &format!("key={key}")).await;
+    let cookie = signed_in.header("set-cookie").unwrap().split(';').next().unwrap();
+    let with_cookie = format!("{form}Cookie: {cookie}\r\n");
+    assert_eq!(forwarded(&gateway, "GET /console/tasks", &with_cookie, "").await.status, 200);
+    assert_eq!(forwarded(&gateway, "GET /console/tasks", &form, "").await.status, 303);
+}
+
+/// A request whose `Host` is among its headers.
+async fn forwarded(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawAnswer {
+    let media = if body.starts_with('{') { "application/json" } else { "application/x-www-form-urlencoded" };
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nConnection: close\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    gateway.raw(request).await.unwrap()
 }

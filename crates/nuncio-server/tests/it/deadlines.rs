@@ -34,7 +34,7 @@ async fn cancel(gateway: &Gateway, execution: &Execution) -> Execution {
 }
 
 #[tokio::test]
-async fn the_shorter_of_what_the_caller_and_the_author_say_counts() {
+async fn shorter_of_caller_and_author_timeout_applies() {
     for (asked, limit) in [(Some(5), 5), (Some(90), 60), (None, 60)] {
         let clock = ManualClock::new();
         let gateway = start(&clock, &[held(&format!("timeout_ms = 60000\n{OPEN}"))], |_| {}).await;
@@ -56,7 +56,7 @@ async fn the_shorter_of_what_the_caller_and_the_author_say_counts() {
 
 /// Its time begins when it is accepted, not when it begins.
 #[tokio::test]
-async fn time_passes_while_it_waits() {
+async fn deadline_runs_while_an_execution_is_queued() {
     let clock = ManualClock::new();
     let more = "timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }";
     let gateway = start(&clock, &[held(more)], |_| {}).await;
@@ -74,7 +74,7 @@ async fn time_passes_while_it_waits() {
 
 /// Between the queue and the tool there is the gate that turns share with executions.
 #[tokio::test]
-async fn time_passes_while_others_use_the_tool() {
+async fn deadline_runs_while_the_tool_is_busy() {
     let clock = ManualClock::new();
     let gateway =
         start(&clock, &[held("timeout_ms = 60000\nskill = { type = \"task\", concurrency = 5 }")], |limits| {
@@ -92,7 +92,7 @@ async fn time_passes_while_others_use_the_tool() {
 }
 
 #[tokio::test]
-async fn a_whole_agent_has_its_time_too() {
+async fn agent_skill_execution_has_a_deadline() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock).start().await;
     let ada = gateway.key(&[]).await;
@@ -113,7 +113,7 @@ async fn a_whole_agent_has_its_time_too() {
 }
 
 #[tokio::test]
-async fn cancelled_while_it_waits() {
+async fn queued_execution_can_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held("skill = { type = \"task\", concurrency = 1 }")], |_| {}).await;
     let running = submit(&gateway, wish("held", json!({}))).await;
@@ -129,7 +129,7 @@ async fn cancelled_while_it_waits() {
 }
 
 #[tokio::test]
-async fn cancelled_while_it_runs() {
+async fn running_execution_can_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held(OPEN)], |_| {}).await;
     let execution = submit(&gateway, wish("held", json!({}))).await;
@@ -144,7 +144,7 @@ async fn cancelled_while_it_runs() {
 }
 
 #[tokio::test]
-async fn cancelled_while_it_waits_for_somebodys_word() {
+async fn execution_waiting_for_approval_can_be_cancelled() {
     let clock = ManualClock::new();
     let sign = tool("sign", "printf signed", &format!("human_authorization = true\n{OPEN}"));
     let gateway = start(&clock, &[sign], |_| {}).await;
@@ -157,7 +157,7 @@ async fn cancelled_while_it_waits_for_somebodys_word() {
 }
 
 #[tokio::test]
-async fn what_is_over_cannot_be_cancelled() {
+async fn finished_execution_cannot_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[count(OPEN)], |_| {}).await;
     let execution = submit(&gateway, wish("count", json!({}))).await;
@@ -191,7 +191,7 @@ async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_is_tried_again_as_its_author_says() {
+async fn unreachable_tool_is_retried_by_the_declared_policy() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
     let execution = submit(&gateway, wish("absent", json!({}))).await;
@@ -215,7 +215,7 @@ async fn what_cannot_be_reached_is_tried_again_as_its_author_says() {
 }
 
 #[tokio::test]
-async fn it_is_tried_no_more_often_than_its_author_says() {
+async fn retries_stop_at_the_declared_maximum() {
     for (skill, most) in [("", 1), (", retry = { max_attempts = 1, backoff_ms = 2000 }", 1), (RETRY, 4)] {
         let clock = ManualClock::new();
         let gateway = start(&clock, &[absent(skill)], |_| {}).await;
@@ -231,7 +231,7 @@ async fn it_is_tried_no_more_often_than_its_author_says() {
 }
 
 #[tokio::test]
-async fn what_ran_and_failed_is_not_tried_again() {
+async fn tool_that_ran_and_failed_is_not_retried() {
     let clock = ManualClock::new();
     let more = format!("skill = {{ type = \"task\"{RETRY} }}");
     let gateway = start(&clock, &[tool("broken", "echo ran >> runs; exit 1", &more)], |_| {}).await;
@@ -241,7 +241,7 @@ async fn what_ran_and_failed_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn between_attempts_it_is_cancelled_and_its_time_passes() {
+async fn execution_between_attempts_can_be_cancelled_or_time_out() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
     let execution = submit(&gateway, wish("absent", json!({}))).await;
@@ -261,7 +261,7 @@ async fn between_attempts_it_is_cancelled_and_its_time_passes() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_at_its_end_or_at_the_time_they_named() {
+async fn waiting_request_returns_at_the_end_or_at_its_time_limit() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held(OPEN), count(OPEN)], |_| {}).await;
     let engine = gateway.engine();
@@ -284,7 +284,7 @@ async fn whoever_waits_is_told_at_its_end_or_at_the_time_they_named() {
 }
 
 #[tokio::test]
-async fn what_was_kept_long_enough_is_forgotten() {
+async fn finished_execution_is_deleted_after_retention() {
     let clock = ManualClock::new();
     let more = "skill = { type = \"task\", keep_hours = 2 }";
     let gateway =
@@ -326,7 +326,7 @@ async fn what_was_kept_long_enough_is_forgotten() {
 
 /// Not only shown no longer, but gone; however many there are.
 #[tokio::test]
-async fn the_forgotten_leave_nothing_on_disk() {
+async fn deleted_executions_leave_no_rows_on_disk() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[count(OPEN)], |limits| limits.keep_hours = 1).await;
     for number in 0..5 {
@@ -337,7 +337,8 @@ async fn the_forgotten_leave_nothing_on_disk() {
     let file = gateway.data().join("nuncio.db");
     eventually("they are gone", async || {
         let store = nuncio_store::SqliteStore::open(&file).unwrap();
-        let left = nuncio_engine::ports::store::Executions::is_any_execution_to_forget(&store, gateway.engine().now());
+        let left =
+            nuncio_engine::ports::store::ExecutionStore::is_any_execution_to_forget(&store, gateway.engine().now());
         (!left.await.unwrap()).then_some(())
     })
     .await;

@@ -13,7 +13,7 @@ mod rotation;
 
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{BoundDocument, Did, DidDocument, K1Proof};
+use nuncio_identity::{BoundDocument, Did, DidDocument, K1ProofRule};
 use nuncio_server::dids::Dids;
 use nuncio_testkit::{Gateway, RawAnswer};
 
@@ -23,7 +23,6 @@ pub(crate) fn desk_name() -> AgentName {
     AgentName::parse(DESK).unwrap()
 }
 
-/// The DIDs of a gateway.
 pub(crate) fn dids(gateway: &Gateway) -> &Dids {
     gateway.server().did_auth().dids()
 }
@@ -45,7 +44,6 @@ pub(crate) async fn rpc_status(gateway: &Gateway, token: &str) -> u16 {
     crate::anp::post(gateway, crate::anp::RPC, &crate::anp::bearer(token), body).await.status
 }
 
-/// The path a DID's document is at.
 pub(crate) fn path_of(did: &Did) -> String {
     did.resolution_url_at("")
 }
@@ -56,5 +54,5 @@ pub(crate) async fn document(gateway: &Gateway, did: &Did) -> BoundDocument {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let document = DidDocument::from_slice(answer.body.as_bytes()).unwrap();
-    document.bind(did, Timestamp::from_millis(1_800_000_000_000), K1Proof::Required).unwrap()
+    document.bind(did, Timestamp::from_millis(1_800_000_000_000), K1ProofRule::Required).unwrap()
 }

@@ -4,8 +4,8 @@
 mod guard;
 #[path = "directory/hostile.rs"]
 mod hostile;
-#[path = "directory/looks.rs"]
-mod looks;
+#[path = "directory/revisits.rs"]
+mod revisits;
 #[path = "directory/servers.rs"]
 mod servers;
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SigningOptions, sign};
-use nuncio_identity::proof::{self, Encoding, ProofOptions};
+use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
 use nuncio_identity::{Did, NewDocument, Service, SignedRequest, SigningKey};
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::{Value, json};
 
@@ -40,20 +40,17 @@ fn names(page: &Value) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The item of that name.
 async fn item(gateway: &Gateway, name: &str) -> Value {
     let page = get(gateway, PATH, "").await.json();
     page["items"].as_array().unwrap().iter().find(|item| item["name"] == name).cloned().unwrap_or_default()
 }
 
-/// Who sends a request.
 enum By<'a> {
     Nobody,
     Key(&'a str),
     Did(&'a Someone),
 }
 
-/// A request of someone.
 async fn send(gateway: &Gateway, by: &By<'_>, method: &str, path: &str, body: &str) -> RawAnswer {
     let mut headers = String::new();
     match by {
@@ -82,28 +79,23 @@ async fn register(gateway: &Gateway, by: &By<'_>, url: &str) -> RawAnswer {
     send(gateway, by, "POST", PATH, &json!({"url": url}).to_string()).await
 }
 
-/// The status and the code of a refusal.
 fn refusal(answer: &RawAnswer) -> (u16, String) {
     (answer.status, answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The entries as operators see them.
 async fn entries(gateway: &Gateway) -> Vec<Value> {
-    let answer = gateway.order(Order::RegistryAgents).await.unwrap();
+    let answer = gateway.order(AdminCommand::RegistryAgents).await.unwrap();
     answer["agents"].as_array().unwrap().clone()
 }
 
-/// An agent at a host whose every answer the test decides.
 struct Foreign {
     someone: Someone,
-    /// Where its description is.
     url: String,
     path: String,
     description: Value,
 }
 
 impl Foreign {
-    /// An agent that is in order.
     fn at(peer: &Peer, name: &str, now: Timestamp) -> Self {
         let someone = peer.stranger(name);
         let path = format!("/agents/{name}/ad.json");
@@ -131,7 +123,6 @@ impl Foreign {
         peer.publish_at(&self.path, Reply::Document(description.clone()));
     }
 
-    /// Its DID document, which leads to that description.
     fn publish_did(&self, peer: &Peer, description: &str, now: Timestamp) {
         let mut document = NewDocument::new(&self.someone.did, now);
         document.services = vec![Service::agent_description(&self.someone.did, description.to_owned())];
@@ -144,12 +135,11 @@ impl Foreign {
     }
 }
 
-/// A description with a proof.
 fn signed(description: &Value, key: &SigningKey, did: &Did, domain: &str, now: Timestamp) -> Value {
     let Value::Object(mut document) = description.clone() else { panic!("it is an object") };
     let key_id = did.url(nuncio_identity::document::KEY_FRAGMENT);
     let options =
         ProofOptions { verification_method: &key_id, created: now, domain: Some(domain), challenge: Some("c1") };
-    proof::sign(&mut document, key, &options, Encoding::Multibase);
+    proof::sign(&mut document, key, &options, ProofEncoding::Multibase);
     Value::Object(document)
 }

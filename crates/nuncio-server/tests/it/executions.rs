@@ -1,4 +1,4 @@
-//! Executions: who may ask for one, what is accepted, what it comes to, and what is recorded of it.
+//! Executions: access, acceptance, outcome and audit records.
 
 use std::time::Duration;
 
@@ -12,18 +12,16 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::converse::Idempotency;
-use nuncio_engine::invoke::{Full, Refusal, Submission};
-use nuncio_engine::skills::Barred;
+use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError};
+use nuncio_engine::skills::AccessDenied;
 use nuncio_engine::{Caller, Credential};
 use nuncio_testkit::{Gateway, KeyHolder, ManualClock, eventually};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, call_once, count, desk, echo, held, held_pid, release, runs, scope, tool};
 
-/// What makes a tool a skill that anyone may use.
 pub(crate) const OPEN: &str = "skill = { type = \"task\" }";
 
-/// Someone who says nothing about themselves.
 pub(crate) fn anyone() -> Caller {
     Caller::new(Principal::Anonymous)
 }
@@ -33,7 +31,6 @@ pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
     Caller { credential: Credential::Key, ..holder.caller.clone() }
 }
 
-/// A wish for a skill of the desk.
 pub(crate) fn wish(tool: &str, inputs: Value) -> Submission {
     let Value::Object(inputs) = inputs else { panic!("inputs are an object") };
     Submission {
@@ -48,13 +45,11 @@ pub(crate) fn wish(tool: &str, inputs: Value) -> Submission {
     }
 }
 
-/// The same with an idempotency key and a body.
 pub(crate) fn keyed(submission: Submission, key: &str, body: &str) -> Submission {
     let idempotency = Idempotency { key: key.to_owned(), body: Digest::of_bytes(body.as_bytes()) };
     Submission { idempotency: Some(idempotency), ..submission }
 }
 
-/// Has anyone's wish accepted.
 pub(crate) async fn submit(gateway: &Gateway, submission: Submission) -> Execution {
     gateway.engine().submit(&anyone(), submission).await.unwrap().execution
 }
@@ -73,7 +68,6 @@ pub(crate) async fn over(gateway: &Gateway, execution: &Execution) -> Execution 
     over
 }
 
-/// What an execution answered.
 pub(crate) fn output(execution: &Execution) -> &Value {
     match &execution.state {
         ExecutionState::Completed { output } => output,
@@ -81,7 +75,6 @@ pub(crate) fn output(execution: &Execution) -> &Value {
     }
 }
 
-/// Why an execution failed or timed out.
 pub(crate) fn code(execution: &Execution) -> (&'static str, Code) {
     match &execution.state {
         ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {
@@ -95,13 +88,12 @@ pub(crate) async fn start(tools: &[String]) -> Gateway {
     Gateway::builder().agent(DESK, &desk(tools)).start().await
 }
 
-/// Nothing is held for what was refused, or is over.
 async fn nothing_is_held(gateway: &Gateway) {
     eventually("room comes back", async || (gateway.engine().load().open_executions == 0).then_some(())).await;
 }
 
 #[tokio::test]
-async fn accepted_then_running_then_completed() {
+async fn execution_moves_from_accepted_to_running_to_completed() {
     let gateway = start(&[held(OPEN)]).await;
     let accepted = submit(&gateway, wish("held", json!({"a": 1}))).await;
     assert_eq!((&accepted.state, accepted.attempt), (&ExecutionState::Accepted, 0));
@@ -129,7 +121,7 @@ async fn accepted_then_running_then_completed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_a_failure() {
+async fn output_that_violates_its_schema_fails_the_execution() {
     let weight = "output = { type = \"object\", properties = { kg = { type = \"number\" } }, required = [\"kg\"] }";
     let more = format!("{weight}\n{OPEN}");
     let gateway = start(&[
@@ -148,7 +140,7 @@ async fn an_answer_that_does_not_fit_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_a_failure_and_is_not_tried_again() {
+async fn failing_tool_fails_the_execution_without_retry() {
     let gateway = start(&[tool("broken", "echo ran >> runs; echo why >&2; exit 3", OPEN)]).await;
     let failed = submit(&gateway, wish("broken", json!({}))).await;
     let failed = over(&gateway, &failed).await;
@@ -161,7 +153,7 @@ const BOUND: &str = "input = { type = \"object\", properties = { room = { type =
     skill = { type = \"task\" }";
 
 #[tokio::test]
-async fn inputs_left_out_get_their_defaults() {
+async fn omitted_inputs_get_their_defaults() {
     let gateway = start(&[tool("book", "cat", BOUND)]).await;
     for (given, taken) in [
         (json!({"room": "101"}), json!({"room": "101", "nights": 2})),
@@ -174,7 +166,7 @@ async fn inputs_left_out_get_their_defaults() {
 }
 
 #[tokio::test]
-async fn inputs_that_do_not_fit_change_nothing() {
+async fn invalid_inputs_create_no_execution() {
     let program = "echo ran >> runs; cat";
     let gateway = start(&[tool("book", program, BOUND)]).await;
     for (inputs, places) in [
@@ -185,7 +177,7 @@ async fn inputs_that_do_not_fit_change_nothing() {
         (json!({"room": 1, "nights": null}), vec!["/nights", "/room"]),
     ] {
         let wished = keyed(wish("book", inputs.clone()), "k", "wrong");
-        let Err(Refusal::Inputs(faults)) = gateway.engine().submit(&anyone(), wished).await else {
+        let Err(SubmitError::Inputs(faults)) = gateway.engine().submit(&anyone(), wished).await else {
             panic!("{inputs} was not refused for its inputs");
         };
         let mut found: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
@@ -199,7 +191,7 @@ async fn inputs_that_do_not_fit_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_request_is_the_same_execution() {
+async fn same_idempotency_key_returns_the_same_execution() {
     let gateway = start(&[count(OPEN), echo().replace("run =", &format!("{OPEN}\nrun ="))]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
@@ -215,7 +207,7 @@ async fn the_same_request_is_the_same_execution() {
     let after = ask(&ada.caller, "count", "one").await.unwrap();
     assert_eq!((output(&after.execution), after.again), (&json!("counted"), true), "also once it is over");
 
-    let Err(Refusal::Engine(error)) = ask(&ada.caller, "count", "two").await else { panic!("it was accepted") };
+    let Err(SubmitError::Engine(error)) = ask(&ada.caller, "count", "two").await else { panic!("it was accepted") };
     assert_eq!(error.code, Code::IdempotencyMismatch);
     for (by, tool) in [(&eve.caller, "count"), (&ada.caller, "echo"), (&anyone(), "count")] {
         let other = ask(by, tool, "two").await.unwrap();
@@ -226,7 +218,7 @@ async fn the_same_request_is_the_same_execution() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_thirty_two_equal_requests_at_once_one_is_run() {
+async fn thirty_two_concurrent_equal_requests_run_once() {
     let gateway = start(&[count(OPEN)]).await;
     let tasks: Vec<_> = (0..32)
         .map(|_| {
@@ -247,7 +239,7 @@ async fn of_thirty_two_equal_requests_at_once_one_is_run() {
 }
 
 #[tokio::test]
-async fn an_execution_is_its_callers_own() {
+async fn execution_is_visible_only_to_its_caller() {
     let gateway = start(&[held(OPEN)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
@@ -269,7 +261,7 @@ async fn an_execution_is_its_callers_own() {
 }
 
 #[tokio::test]
-async fn one_of_nobody_is_read_by_whoever_holds_its_id() {
+async fn anonymous_execution_is_readable_by_its_id() {
     let gateway = start(&[count(OPEN)]).await;
     let ada = gateway.key(&[]).await;
     let nobodys = submit(&gateway, wish("count", json!({}))).await;
@@ -285,7 +277,7 @@ async fn one_of_nobody_is_read_by_whoever_holds_its_id() {
 }
 
 #[tokio::test]
-async fn who_may_use_what() {
+async fn skill_access_levels_are_enforced() {
     let skill = |access: &str| format!("scope = \"desk:use\"\nskill = {{ type = \"task\", access = \"{access}\" }}");
     let tools = [
         scope("desk:use", "low"),
@@ -300,20 +292,24 @@ async fn who_may_use_what() {
     let ids = |scopes: &[&str]| scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
     let barred = |by: Caller, tool: &'static str| async move {
         match engine.submit(&by, wish(tool, json!({}))).await {
-            Err(Refusal::Barred(barred)) => Some(barred),
+            Err(SubmitError::AccessDenied(barred)) => Some(barred),
             Err(other) => panic!("{other:?}"),
             Ok(_) => None,
         }
     };
-    let lacks = Barred::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
+    let lacks = AccessDenied::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
     assert_eq!(barred(anyone(), "count").await, None);
-    assert_eq!(barred(anyone(), "none").await, Some(Barred::NotFound));
-    assert_eq!(barred(anyone(), "limited").await, Some(Barred::Unknown));
-    assert_eq!(barred(other.caller.clone(), "limited").await, Some(Barred::Unknown), "not in the way it asks for");
+    assert_eq!(barred(anyone(), "none").await, Some(AccessDenied::NotFound));
+    assert_eq!(barred(anyone(), "limited").await, Some(AccessDenied::Unknown));
+    assert_eq!(
+        barred(other.caller.clone(), "limited").await,
+        Some(AccessDenied::Unknown),
+        "not in the way it asks for"
+    );
     assert_eq!(barred(with_key(&other), "limited").await, Some(lacks));
     assert_eq!(barred(with_key(&may), "limited").await, None);
     for nobody in [anyone(), with_key(&other)] {
-        assert_eq!(barred(nobody, "secret").await, Some(Barred::NotFound), "it does not exist for them");
+        assert_eq!(barred(nobody, "secret").await, Some(AccessDenied::NotFound), "it does not exist for them");
     }
     assert_eq!(barred(with_key(&may), "secret").await, None);
 
@@ -328,9 +324,8 @@ async fn who_may_use_what() {
     assert!(engine.skill(None, "desk/secret").is_none() && engine.has_private_skills());
 }
 
-/// What was granted when it was asked for may be gone when it is its turn.
 #[tokio::test]
-async fn a_permission_taken_back_meanwhile_is_missed() {
+async fn queued_execution_fails_if_its_grant_is_revoked() {
     let more = "scope = \"desk:use\"\nskill = { type = \"task\", concurrency = 1 }";
     let gateway = start(&[scope("desk:use", "low"), held(more)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
@@ -348,13 +343,13 @@ async fn a_permission_taken_back_meanwhile_is_missed() {
 }
 
 #[tokio::test]
-async fn more_than_the_server_can_hold_is_refused_before_it_is_accepted() {
+async fn full_queue_refuses_executions_before_acceptance() {
     let settings = |limits: &mut nuncio_server::settings::LimitSettings| limits.executions_per_caller = 1;
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
     let first = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
     let full = gateway.engine().submit(&anyone(), wish("held", json!({}))).await;
-    assert_eq!(full, Err(Refusal::Full(Full::Caller)));
+    assert_eq!(full, Err(SubmitError::Full(QueueLimitReached::Caller)));
     let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
     assert!(again.again, "what is there already needs no room");
     release(&gateway, "held.gate", "done").await;
@@ -373,7 +368,7 @@ fn sign() -> String {
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_a_persons_word_waits_for_it() {
+async fn execution_waits_for_operator_approval() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[sign()])).clock(&clock).start().await;
     let operator = Principal::Operator;
@@ -400,7 +395,7 @@ async fn a_tool_that_needs_a_persons_word_waits_for_it() {
 }
 
 #[tokio::test]
-async fn nobodys_word_is_a_no_and_at_the_end_of_its_time_a_timeout() {
+async fn unanswered_approval_fails_the_execution_or_times_it_out() {
     let clock = ManualClock::new();
     // The time of whoever is asked is not the tool's.
     let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");
@@ -425,13 +420,12 @@ pub(crate) fn whole_desk(tools: &[String]) -> String {
     desk(tools).replacen("version = \"1.0.0\"\n", skill, 1)
 }
 
-/// What the agent is asked so that it plays a script.
 pub(crate) fn script(script: &Value) -> Value {
     json!({"text": json!({"script": script}).to_string()})
 }
 
 #[tokio::test]
-async fn a_whole_agent_answers_and_its_conversation_does_not_remain() {
+async fn agent_skill_answers_and_leaves_no_session() {
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[count("")])).start().await;
     let ada = gateway.key(&[]).await;
     let engine = gateway.engine();
@@ -447,13 +441,13 @@ async fn a_whole_agent_answers_and_its_conversation_does_not_remain() {
 
     for wrong in [json!({}), json!({"text": ""}), json!({"text": 1}), json!({"text": "hi", "x": 1})] {
         let refusal = engine.submit(&ada.caller, wish("ask", wrong.clone())).await;
-        assert!(matches!(refusal, Err(Refusal::Inputs(_))), "{wrong}");
+        assert!(matches!(refusal, Err(SubmitError::Inputs(_))), "{wrong}");
     }
     nothing_is_held(&gateway).await;
 }
 
 #[tokio::test]
-async fn a_whole_agent_that_fails_is_a_failure() {
+async fn failing_agent_fails_its_skill_execution() {
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).start().await;
     let wrong = json!({"text": json!({"script": [[{"error": "no"}]]}).to_string()});
     let failed = submit(&gateway, wish("ask", wrong)).await;
@@ -463,7 +457,7 @@ async fn a_whole_agent_that_fails_is_a_failure() {
 }
 
 #[tokio::test]
-async fn the_more_urgent_runs_first_and_the_rest_in_their_turn() {
+async fn queue_runs_by_priority_then_acceptance_order() {
     let log = "input = { type = \"object\", properties = { n = { type = \"string\" } } }\n\
                skill = { type = \"task\", concurrency = 1 }";
     let program = "[ \"$N\" = gate ] && { mkfifo gate; cat gate; }; echo \"$N\" >> order";

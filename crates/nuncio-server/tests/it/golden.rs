@@ -24,7 +24,6 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Compares with the snapshot of that name, or writes it when told to bless.
 fn assert_golden(name: &str, found: &str) {
     let path = golden().join(name);
     if std::env::var_os("NUNCIO_BLESS").is_some() {
@@ -35,7 +34,7 @@ fn assert_golden(name: &str, found: &str) {
 }
 
 #[tokio::test]
-async fn every_example_is_shown_in_aap_as_it_was() {
+async fn every_example_matches_its_aap_snapshot() {
     for (name, folder) in examples() {
         let gateway = Gateway::builder().agents_from(folder).start().await;
         let (status, meta) = gateway.aap().get("/meta").await;
@@ -45,7 +44,7 @@ async fn every_example_is_shown_in_aap_as_it_was() {
 }
 
 #[test]
-fn what_aap_cannot_say_of_an_example_is_known() {
+fn aap_losses_of_every_example_match_their_snapshot() {
     for (name, folder) in examples() {
         let agents = load_agents(&AgentSource::Path(folder)).unwrap();
         let unsaid: String = agents

@@ -1,4 +1,4 @@
-//! What is kept of a conversation: its history, its settings, its place in the list.
+//! Stored conversations: history, settings and the session list.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk, echo};
 
-/// An agent with one option of each type.
 fn agent() -> String {
     let options = "
 [[option]]
@@ -37,7 +36,6 @@ async fn show(aap: &AapClient, session: &str) -> Value {
     body
 }
 
-/// A turn that changes settings.
 async fn change(aap: &AapClient, session: &str, changes: Value) -> (u16, Value) {
     let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
     body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -45,7 +43,7 @@ async fn change(aap: &AapClient, session: &str, changes: Value) -> (u16, Value) 
 }
 
 #[tokio::test]
-async fn the_full_history_is_exactly_what_was_said() {
+async fn full_history_equals_the_messages_of_all_turns() {
     let gateway = start().await;
     let aap = gateway.aap();
     let seed = json!([
@@ -76,7 +74,7 @@ async fn the_full_history_is_exactly_what_was_said() {
 }
 
 #[tokio::test]
-async fn results_of_the_apps_own_tools_keep_their_unknown_fields_and_permissions_are_never_kept() {
+async fn client_tool_results_keep_unknown_fields_and_permissions_are_not_stored() {
     let gateway = start().await;
     let aap = gateway.aap();
     let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}, "strict": true}]);
@@ -100,7 +98,7 @@ async fn results_of_the_apps_own_tools_keep_their_unknown_fields_and_permissions
 }
 
 #[tokio::test]
-async fn only_the_history_asked_for_is_given_and_only_if_it_is_offered() {
+async fn history_is_returned_only_in_a_requested_and_offered_form() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -124,7 +122,7 @@ async fn only_the_history_asked_for_is_given_and_only_if_it_is_offered() {
 }
 
 #[tokio::test]
-async fn options_merge_key_by_key_and_stay_for_the_life_of_the_session() {
+async fn session_options_merge_per_key_and_persist() {
     let gateway = start().await;
     let aap = gateway.aap();
     let request = json!({"agent": {"name": DESK, "options": {"language": "Deutsch"}}});
@@ -161,7 +159,7 @@ async fn options_merge_key_by_key_and_stay_for_the_life_of_the_session() {
 }
 
 #[tokio::test]
-async fn what_a_turn_overrides_holds_after_a_restart() {
+async fn turn_overrides_persist_across_a_restart() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -190,7 +188,7 @@ async fn what_a_turn_overrides_holds_after_a_restart() {
 }
 
 #[tokio::test]
-async fn overrides_stay_even_when_their_turn_fails() {
+async fn turn_overrides_persist_even_if_the_turn_fails() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -254,7 +252,7 @@ async fn sessions_are_listed_newest_first_page_by_page_across_a_restart() {
 }
 
 #[tokio::test]
-async fn exactly_one_page_has_no_next() {
+async fn session_list_of_exactly_one_page_has_no_next_cursor() {
     let gateway = start().await;
     let aap = gateway.aap();
     for _ in 0..50 {
@@ -265,7 +263,7 @@ async fn exactly_one_page_has_no_next() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_is_not_ours_is_refused() {
+async fn foreign_cursor_is_refused() {
     let gateway = start().await;
     for wrong in ["x", "MTIz", "%00", "bm90LWEtbnVtYmVyL3Nlc18x", "0"] {
         let (status, body) = gateway.aap().get(&format!("/sessions?after={wrong}")).await;

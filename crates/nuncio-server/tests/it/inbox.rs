@@ -9,7 +9,7 @@ use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_engine::EngineError;
-use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::tasks::TaskCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
 use serde_json::{Value, json};
 
@@ -47,7 +47,6 @@ async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
     .await
 }
 
-/// Asks for a parcel, and waits until somebody could fetch it.
 async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
     let before = gateway.engine().inbox().await.unwrap().len();
     let execution = submit(gateway, wish("pickup", json!({"shelf": shelf}))).await;
@@ -55,16 +54,16 @@ async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
     (execution, task.unwrap())
 }
 
-async fn step(gateway: &Gateway, task: &Task, step: TaskStep, by: &str) -> Result<Task, EngineError> {
+async fn step(gateway: &Gateway, task: &Task, step: TaskCommand, by: &str) -> Result<Task, EngineError> {
     gateway.engine().step_task(&task.id, step, by).await
 }
 
-fn take() -> TaskStep {
-    TaskStep::Take { over: false }
+fn take() -> TaskCommand {
+    TaskCommand::Take { over: false }
 }
 
-fn done(kg: f64) -> TaskStep {
-    TaskStep::Finish(json!({"kg": kg}))
+fn done(kg: f64) -> TaskCommand {
+    TaskCommand::Finish(json!({"kg": kg}))
 }
 
 fn refusal(stepped: Result<Task, EngineError>) -> Code {
@@ -72,7 +71,7 @@ fn refusal(stepped: Result<Task, EngineError>) -> Code {
 }
 
 #[tokio::test]
-async fn work_lies_there_with_all_a_person_needs_to_know() {
+async fn task_in_the_inbox_shows_inputs_form_and_deadline() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A <1>").await;
@@ -87,20 +86,20 @@ async fn work_lies_there_with_all_a_person_needs_to_know() {
 }
 
 #[tokio::test]
-async fn taken_given_back_handed_over_and_done() {
+async fn task_can_be_taken_returned_reassigned_and_finished() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
     let taken = step(&gateway, &task, take(), "ada").await.unwrap();
     assert_eq!(taken.state, TaskState::Taken { by: "ada".into(), at: gateway.engine().now() });
     assert_eq!(gateway.engine().inbox().await.unwrap(), [taken], "everyone sees who is at it");
-    for (what, by) in [(take(), "bob"), (TaskStep::GiveBack, "bob"), (done(1.0), "bob")] {
+    for (what, by) in [(take(), "bob"), (TaskCommand::GiveBack, "bob"), (done(1.0), "bob")] {
         assert_eq!(refusal(step(&gateway, &task, what, by).await), Code::TaskClosed);
     }
-    step(&gateway, &task, TaskStep::GiveBack, "ada").await.unwrap();
-    assert_eq!(refusal(step(&gateway, &task, TaskStep::GiveBack, "ada").await), Code::TaskClosed);
+    step(&gateway, &task, TaskCommand::GiveBack, "ada").await.unwrap();
+    assert_eq!(refusal(step(&gateway, &task, TaskCommand::GiveBack, "ada").await), Code::TaskClosed);
     step(&gateway, &task, take(), "bob").await.unwrap();
-    step(&gateway, &task, TaskStep::Take { over: true }, "ada").await.unwrap();
+    step(&gateway, &task, TaskCommand::Take { over: true }, "ada").await.unwrap();
     assert_eq!(refusal(step(&gateway, &task, done(1.0), "bob").await), Code::TaskClosed);
     assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
 
@@ -109,7 +108,7 @@ async fn taken_given_back_handed_over_and_done() {
     let completed = over(&gateway, &execution).await;
     assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 1));
     inbox(&gateway, 0).await;
-    for what in [take(), TaskStep::GiveBack, done(1.0), TaskStep::Refuse(String::new())] {
+    for what in [take(), TaskCommand::GiveBack, done(1.0), TaskCommand::Refuse(String::new())] {
         assert_eq!(refusal(step(&gateway, &task, what, "ada").await), Code::TaskClosed, "it is over");
     }
     assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
@@ -118,12 +117,12 @@ async fn taken_given_back_handed_over_and_done() {
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_fit_is_refused_and_changes_nothing() {
+async fn task_result_that_violates_its_schema_is_refused() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
     for wrong in [json!({}), json!({"kg": "heavy"}), json!("2.5"), json!(null), json!([2.5])] {
-        let error = step(&gateway, &task, TaskStep::Finish(wrong.clone()), "ada").await.unwrap_err();
+        let error = step(&gateway, &task, TaskCommand::Finish(wrong.clone()), "ada").await.unwrap_err();
         assert_eq!(error.code, Code::InvalidOutput, "{wrong}");
         assert_eq!(gateway.engine().task(&task.id).await.unwrap(), task, "{wrong}");
     }
@@ -133,25 +132,25 @@ async fn a_result_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_form_the_result_is_one_text() {
+async fn task_without_form_takes_one_text() {
     let clock = ManualClock::new();
     let agent = desk(&[pickup("skill = { type = \"task\" }")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
     let (execution, task) = ask(&gateway, "A").await;
     assert_eq!(task.form, None);
     for wrong in [json!({}), json!(1), json!(null)] {
-        assert_eq!(refusal(step(&gateway, &task, TaskStep::Finish(wrong), "ada").await), Code::InvalidOutput);
+        assert_eq!(refusal(step(&gateway, &task, TaskCommand::Finish(wrong), "ada").await), Code::InvalidOutput);
     }
-    step(&gateway, &task, TaskStep::Finish(json!("it is there")), "ada").await.unwrap();
+    step(&gateway, &task, TaskCommand::Finish(json!("it is there")), "ada").await.unwrap();
     assert_eq!(output(&over(&gateway, &execution).await), &json!("it is there"));
 }
 
 #[tokio::test]
-async fn what_somebody_refuses_has_failed() {
+async fn refused_task_fails_its_execution() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
-    step(&gateway, &task, TaskStep::Refuse("too heavy".into()), "ada").await.unwrap();
+    step(&gateway, &task, TaskCommand::Refuse("too heavy".into()), "ada").await.unwrap();
     let refused = over(&gateway, &execution).await;
     assert_eq!(code(&refused), ("failed", Code::Refused));
     let ExecutionState::Failed { failure } = &refused.state else { unreachable!("it has failed") };
@@ -161,7 +160,7 @@ async fn what_somebody_refuses_has_failed() {
 }
 
 #[tokio::test]
-async fn what_nobody_does_in_time_is_a_timeout() {
+async fn overdue_task_times_out_its_execution() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
@@ -175,7 +174,7 @@ async fn what_nobody_does_in_time_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn cancelling_withdraws_the_work() {
+async fn cancelling_an_execution_withdraws_its_task() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
@@ -186,7 +185,7 @@ async fn cancelling_withdraws_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_take_it_one_has_it() {
+async fn one_of_concurrent_takers_gets_the_task() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (_, task) = ask(&gateway, "A").await;
@@ -207,9 +206,8 @@ async fn of_many_who_take_it_one_has_it() {
     assert_eq!(gateway.engine().task(&task.id).await.unwrap(), won[0]);
 }
 
-/// People's work is in nobody's way, however much of it there is.
 #[tokio::test]
-async fn any_amount_of_work_may_lie_there() {
+async fn waiting_tasks_do_not_use_up_concurrency() {
     let clock = ManualClock::new();
     let gateway = builder(&clock)
         .settings(|settings| {
@@ -232,7 +230,7 @@ async fn any_amount_of_work_may_lie_there() {
 }
 
 #[tokio::test]
-async fn work_outlives_the_server() {
+async fn task_survives_a_restart() {
     for grace in [30, 0] {
         let clock = ManualClock::new();
         let stopping = |builder: GatewayBuilder| builder.settings(|settings| settings.limits.shutdown_seconds = grace);
@@ -272,7 +270,7 @@ async fn work_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn work_that_became_due_while_nobody_served_is_late() {
+async fn task_due_during_downtime_times_out_at_start() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
@@ -285,7 +283,7 @@ async fn work_that_became_due_while_nobody_served_is_late() {
 }
 
 #[tokio::test]
-async fn work_that_was_done_when_the_server_crashed_is_not_asked_for_again() {
+async fn task_finished_before_a_crash_is_not_asked_again() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
@@ -308,7 +306,7 @@ async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
 
 /// Two conversations may name their calls alike; their work is not the same.
 #[tokio::test]
-async fn a_turn_waits_for_people_too() {
+async fn turn_waits_for_a_human_task() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -332,9 +330,8 @@ async fn a_turn_waits_for_people_too() {
     }
 }
 
-/// A turn ends with its process, and nobody waits for its work any more.
 #[tokio::test]
-async fn work_of_a_turn_that_was_cut_short_is_withdrawn() {
+async fn task_of_an_interrupted_turn_is_withdrawn() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -351,7 +348,7 @@ async fn work_of_a_turn_that_was_cut_short_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_cannot_be_done() {
+async fn unknown_task_cannot_be_changed() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let none = nuncio_core::ids::TaskId::parse("task_none").unwrap();

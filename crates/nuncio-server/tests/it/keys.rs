@@ -9,7 +9,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_server::admin::{Order, this_account};
+use nuncio_server::admin::{AdminCommand, this_account};
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
@@ -30,13 +30,19 @@ async fn start(clock: &ManualClock) -> Gateway {
 /// Makes a key by an operator's order; the answer holds its id and its secret.
 async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyTerm>) -> Value {
     let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
-    let order =
-        Order::KeyCreate { name: Some(name.to_owned()), person: None, scopes, signing: false, operator: false, term };
+    let order = AdminCommand::KeyCreate {
+        name: Some(name.to_owned()),
+        person: None,
+        scopes,
+        signing: false,
+        operator: false,
+        term,
+    };
     gateway.order(order).await.unwrap()
 }
 
-fn rotate(which: &str) -> Order {
-    Order::KeyRotate { which: which.to_owned(), term: None, overlap_seconds: 0 }
+fn rotate(which: &str) -> AdminCommand {
+    AdminCommand::KeyRotate { which: which.to_owned(), term: None, overlap_seconds: 0 }
 }
 
 fn client(gateway: &Gateway, key: &Value) -> AapClient {
@@ -95,7 +101,7 @@ async fn expired_key_is_refused_and_the_server_stays_closed() {
         (&json!("AUTH_REQUIRED"), &json!("key_expired")),
         "{error}"
     );
-    let listed = gateway.order(Order::KeyList).await.unwrap();
+    let listed = gateway.order(AdminCommand::KeyList).await.unwrap();
     assert_eq!((&listed["keys"][0]["expires_at"], &listed["keys"][0]["revoked_at"]), (&json!(end), &Value::Null));
 
     // Nor does a restart open it.
@@ -117,7 +123,7 @@ async fn expired_key_is_refused_on_an_open_loopback_server() {
 }
 
 #[tokio::test]
-async fn turn_loses_the_scopes_of_a_key_that_expires_meanwhile() {
+async fn running_turn_loses_the_scopes_of_an_expired_key() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
@@ -133,12 +139,12 @@ async fn turn_loses_the_scopes_of_a_key_that_expires_meanwhile() {
 }
 
 #[tokio::test]
-async fn key_that_would_expire_at_once_is_not_made() {
+async fn key_with_an_expiry_in_the_past_is_refused() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let now = clock.now();
     for term in [KeyTerm::Seconds(0), KeyTerm::Until(now), KeyTerm::Until(Timestamp::from_millis(0))] {
-        let order = Order::KeyCreate {
+        let order = AdminCommand::KeyCreate {
             name: None,
             person: None,
             scopes: Vec::new(),
@@ -150,16 +156,16 @@ async fn key_that_would_expire_at_once_is_not_made() {
         assert_eq!(error.code, Code::BadRequest, "{term:?}");
         assert!(error.message.contains("--expires"), "it says what to do: {}", error.message);
     }
-    assert_eq!(gateway.order(Order::KeyList).await.unwrap()["keys"], json!([]));
+    assert_eq!(gateway.order(AdminCommand::KeyList).await.unwrap()["keys"], json!([]));
     assert_eq!(gateway.aap().get("/sessions").await.0, 200, "there is no key, so this machine is let in");
 }
 
 #[tokio::test]
-async fn rotated_key_keeps_what_belongs_to_it_and_its_old_secret_stops_at_once() {
+async fn rotated_key_keeps_its_grants_and_its_old_secret_is_refused() {
     let gateway = start(&ManualClock::new()).await;
     let old = create(&gateway, "app", &["rooms:read"], None).await;
     let id = old["id"].as_str().unwrap();
-    let grant = Order::GrantCreate {
+    let grant = AdminCommand::GrantCreate {
         principal: Principal::try_from(format!("key:{id}")).unwrap(),
         agent: nuncio_core::ids::AgentName::parse(DESK).unwrap(),
         scopes: vec![ScopeId::parse("notes:write").unwrap()],
@@ -182,7 +188,7 @@ async fn rotated_key_keeps_what_belongs_to_it_and_its_old_secret_stops_at_once()
     let again = gateway.order(rotate(id)).await.unwrap();
     assert_eq!(asked(&gateway, &new).await, refused("unauthorized"));
     assert_eq!(asked(&gateway, &again).await, ok());
-    let listed = gateway.order(Order::KeyList).await.unwrap();
+    let listed = gateway.order(AdminCommand::KeyList).await.unwrap();
     assert_eq!(listed["keys"].as_array().unwrap().len(), 1, "it is one key: {listed}");
     for secret in [&old, &new, &again].map(|key| key["key"].as_str().unwrap()) {
         assert!(!listed.to_string().contains(secret));
@@ -214,11 +220,11 @@ async fn rotation_is_recorded_with_who_ordered_it() {
 }
 
 #[tokio::test]
-async fn old_secret_counts_during_the_overlap_and_not_after_it() {
+async fn old_secret_is_valid_during_the_overlap_only() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], None).await;
-    let overlapping = || Order::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let overlapping = || AdminCommand::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
     let second = gateway.order(overlapping()).await.unwrap();
     assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
@@ -233,7 +239,7 @@ async fn old_secret_counts_during_the_overlap_and_not_after_it() {
 
     // A revoked key takes both secrets with it.
     let fourth = gateway.order(overlapping()).await.unwrap();
-    gateway.order(Order::KeyRevoke { which: "app".to_owned() }).await.unwrap();
+    gateway.order(AdminCommand::KeyRevoke { which: "app".to_owned() }).await.unwrap();
     for key in [&third, &fourth] {
         assert_eq!(asked(&gateway, key).await, refused("unauthorized"));
     }
@@ -246,7 +252,8 @@ async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
     let gateway = start(&clock).await;
     let old = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
     let end = old["expires_at"].clone();
-    let order = Order::KeyRotate { which: "app".to_owned(), term: Some(KeyTerm::Seconds(7200)), overlap_seconds: 3600 };
+    let order =
+        AdminCommand::KeyRotate { which: "app".to_owned(), term: Some(KeyTerm::Seconds(7200)), overlap_seconds: 3600 };
     let new = gateway.order(order).await.unwrap();
     assert_eq!(new["previous"]["until"], end);
     clock.advance(Duration::from_secs(60));
@@ -255,7 +262,7 @@ async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
 }
 
 #[tokio::test]
-async fn rotation_renews_a_span_and_keeps_a_fixed_end() {
+async fn rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let monthly = create(&gateway, "monthly", &[], Some(KeyTerm::Seconds(3600))).await;
@@ -275,7 +282,8 @@ async fn rotation_renews_a_span_and_keeps_a_fixed_end() {
     assert_eq!(error.code, Code::BadRequest);
     assert!(error.message.contains("--expires"), "{}", error.message);
     assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
-    let order = Order::KeyRotate { which: "fixed".to_owned(), term: Some(KeyTerm::Seconds(60)), overlap_seconds: 3600 };
+    let order =
+        AdminCommand::KeyRotate { which: "fixed".to_owned(), term: Some(KeyTerm::Seconds(60)), overlap_seconds: 3600 };
     let renewed = gateway.order(order).await.unwrap();
     assert!(renewed["previous"].is_null(), "an expired secret counts no more, whatever the overlap: {renewed}");
     assert_eq!(asked(&gateway, &renewed).await, ok());
@@ -297,7 +305,7 @@ async fn rotated_secrets_are_the_same_after_a_restart() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], Some(KeyTerm::Seconds(7200))).await;
-    let order = Order::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let order = AdminCommand::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
     let second = gateway.order(order).await.unwrap();
     let data = gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;

@@ -9,7 +9,7 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::call::{Call, Called, ClientSays};
+use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_server::settings::LimitSettings;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, Method, RawAnswer, eventually};
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ fn post(path: &str, media: &str, body: &str) -> String {
 const JSON: &str = "Content-Type: application/json\r\n";
 
 #[tokio::test]
-async fn each_key_has_its_own_allowance_of_requests() {
+async fn each_key_has_its_own_rate_limit() {
     let gateway = gateway(&[], |limits| limits.requests_per_minute = 3).start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
     for _ in 0..3 {
@@ -58,7 +58,7 @@ async fn each_key_has_its_own_allowance_of_requests() {
 }
 
 #[tokio::test]
-async fn requests_without_a_credential_use_up_no_other_way_of_identification() {
+async fn unidentified_requests_do_not_use_the_rate_limit_of_credentials() {
     let gateway = gateway(&[], |limits| limits.requests_per_minute = 2).start().await;
     gateway.key(&[]).await;
     let status = async |line: &str, more: &str| gateway.raw(head(line, more)).await.unwrap().status;
@@ -83,7 +83,7 @@ async fn requests_without_a_credential_use_up_no_other_way_of_identification() {
 }
 
 #[tokio::test]
-async fn someone_on_this_machine_is_not_counted() {
+async fn local_requests_are_not_rate_limited() {
     let gateway = gateway(&[], |limits| limits.requests_per_minute = 1).start().await;
     for _ in 0..5 {
         assert_eq!(gateway.aap().get("/sessions").await.0, 200);
@@ -91,7 +91,7 @@ async fn someone_on_this_machine_is_not_counted() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
+async fn body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
     let gateway = gateway(&[], |limits| limits.body_bytes = 1000).start().await;
     let body = |text: usize| json!({"agent": {"name": DESK}, "x": "x".repeat(text)}).to_string();
     let fits = body(1000 - body(0).len());
@@ -111,7 +111,7 @@ async fn a_body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_in_time_is_given_up() {
+async fn slow_request_body_times_out() {
     let clock = ManualClock::new();
     let gateway = gateway(&[], |limits| limits.body_seconds = 20).clock(&clock).start().await;
     let session = gateway.aap().session(DESK, &[]).await;
@@ -127,7 +127,7 @@ async fn a_body_that_does_not_arrive_in_time_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_changes_nothing() {
+async fn truncated_request_body_changes_nothing() {
     let gateway = gateway(&[], |_| {}).start().await;
     let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
     let whole = json!({"agent": {"name": DESK}}).to_string();
@@ -173,7 +173,7 @@ async fn hostile_json_is_refused() {
 }
 
 #[tokio::test]
-async fn a_tool_is_not_given_arguments_deeper_than_a_schema_may_check() {
+async fn arguments_nested_too_deeply_are_refused() {
     let gateway = gateway(&[count("")], |_| {}).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -185,7 +185,7 @@ async fn a_tool_is_not_given_arguments_deeper_than_a_schema_may_check() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
+async fn oversized_request_head_is_refused() {
     let gateway = gateway(&[], |_| {}).start().await;
     let many = (0..200).map(|number| format!("X-{number}: 1\r\n")).collect::<String>();
     let huge = format!("X-Huge: {}\r\n", "x".repeat(100_000));
@@ -203,7 +203,7 @@ async fn a_head_that_is_too_large_is_refused() {
 
 /// The one test that takes its second: the time a head may take is kept by the connection itself.
 #[tokio::test]
-async fn a_head_that_never_ends_is_cut_off() {
+async fn unfinished_request_head_times_out() {
     let gateway = gateway(&[], |limits| limits.header_seconds = 1).start().await;
     let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
     stream.write_all(b"GET /aap/meta HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
@@ -212,7 +212,7 @@ async fn a_head_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_must_say_that_it_is_json() {
+async fn body_without_json_content_type_is_refused() {
     let gateway = gateway(&[], |_| {}).start().await;
     let body = json!({"agent": {"name": DESK}}).to_string();
     for media in [
@@ -233,7 +233,7 @@ async fn a_body_must_say_that_it_is_json() {
 }
 
 #[tokio::test]
-async fn calls_of_one_tool_beyond_the_limit_wait_their_turn() {
+async fn calls_over_the_concurrency_limit_of_a_tool_are_queued() {
     // A second one that ran at the same time would find the folder there and fail.
     let alone = tool(
         "alone",
@@ -266,14 +266,14 @@ async fn calls_of_one_tool_beyond_the_limit_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
+async fn queued_call_past_its_deadline_is_never_started() {
     let clock = ManualClock::new();
     let gateway =
         gateway(&[held("timeout_ms = 60000")], |limits| limits.calls_per_tool = 1).clock(&clock).start().await;
     let engine = gateway.engine();
     let (caller, served) = (Caller::new(Principal::Local), engine.agent(DESK).unwrap());
     let (cancel, trace) = (CancellationToken::new(), TraceIds::default());
-    let call = |id: &str, seconds: u64| Call {
+    let call = |id: &str, seconds: u64| ToolCallRequest {
         caller: &caller,
         protocol: Protocol::Skill,
         served: &served,
@@ -281,7 +281,7 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
         tool: ToolName::parse("held").unwrap(),
         arguments: Map::new(),
         offered: true,
-        client: ClientSays::NotAsked,
+        client: ClientDecision::NotAsked,
         turn: None,
         place: None,
         entry: None,
@@ -302,8 +302,8 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
     };
     let (first, second) = tokio::join!(first, rest);
     let code = |called| match called {
-        Called::Ended(ended) => ended.result.err().map(|failure| failure.code),
-        Called::AskClient => panic!("there is no client"),
+        CallOutcome::Ended(ended) => ended.result.err().map(|failure| failure.code),
+        CallOutcome::AskClient => panic!("there is no client"),
     };
     assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(Code::ToolBusy)));
     let audit = gateway.audit().await;
@@ -317,7 +317,7 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
 }
 
 #[tokio::test]
-async fn a_turn_that_never_comes_to_an_end_is_ended() {
+async fn turn_over_the_step_limit_is_ended() {
     let gateway = gateway(&[count("")], |limits| limits.turn_steps = 3).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -331,7 +331,7 @@ async fn a_turn_that_never_comes_to_an_end_is_ended() {
 }
 
 #[tokio::test]
-async fn a_turn_that_takes_too_long_is_ended() {
+async fn turn_over_its_time_limit_is_ended() {
     let clock = ManualClock::new();
     let gateway = gateway(&[echo()], |limits| limits.turn_seconds = 60).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -350,7 +350,7 @@ async fn a_turn_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test]
-async fn a_tool_that_takes_too_long_is_stopped_and_the_turn_goes_on() {
+async fn slow_tool_is_stopped_and_the_turn_continues() {
     let clock = ManualClock::new();
     let gateway = gateway(&[held("timeout_ms = 5000")], |_| {}).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -368,7 +368,7 @@ async fn a_tool_that_takes_too_long_is_stopped_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn a_turns_deadline_reaches_the_tools_it_runs() {
+async fn deadline_of_a_turn_stops_its_running_tools() {
     let clock = ManualClock::new();
     let gateway =
         gateway(&[held("timeout_ms = 600000")], |limits| limits.turn_seconds = 60).clock(&clock).start().await;
@@ -387,7 +387,7 @@ async fn a_turns_deadline_reaches_the_tools_it_runs() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_every_fifteen_seconds_that_it_is_alive() {
+async fn idle_stream_sends_a_keep_alive_every_fifteen_seconds() {
     let clock = ManualClock::new();
     let gateway = gateway(&[], |_| {}).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -406,7 +406,7 @@ async fn a_silent_stream_shows_every_fifteen_seconds_that_it_is_alive() {
 }
 
 #[tokio::test]
-async fn a_brain_that_says_too_much_is_stopped() {
+async fn brain_output_over_the_size_limit_is_stopped() {
     let gateway = gateway(&[], |_| {}).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

@@ -13,7 +13,7 @@ use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
-use nuncio_server::auth::{Checked, Issuers};
+use nuncio_server::auth::{Issuers, TokenCheck};
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use nuncio_server::settings::IssuerSetting;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer, eventually};
@@ -68,7 +68,6 @@ impl Issuer {
         RawAnswer::read(stream).await.unwrap()
     }
 
-    /// What a client with a secret asks of it, by a form.
     async fn form(&self, path: &str, form: &str) -> Value {
         // booker:booker-secret
         let headers =
@@ -126,7 +125,6 @@ impl Issuer {
     }
 }
 
-/// A clock that shows the provider's time and stands still.
 fn clock() -> ManualClock {
     let clock = ManualClock::new();
     clock.advance(clock.now().until(SystemClock.now()));
@@ -167,7 +165,6 @@ fn welcome() -> (u16, String) {
     (200, String::new())
 }
 
-/// What `count`, which needs `notes:write`, answers to whoever sends that token.
 async fn counted(gateway: &Gateway, token: &str) -> Value {
     let aap = gateway.aap_with_key(token);
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -176,7 +173,7 @@ async fn counted(gateway: &Gateway, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_acts_for_its_subject_with_the_scopes_it_names() {
+async fn token_acts_for_its_subject_with_its_scopes() {
     let issuer = Issuer::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let (writer, reader) = (issuer.token(JWT, "notes:write").await, issuer.token(JWT, "notes:read").await);
@@ -197,7 +194,7 @@ async fn a_token_acts_for_its_subject_with_the_scopes_it_names() {
 }
 
 #[tokio::test]
-async fn every_algorithm_counts_where_it_is_allowed_and_nowhere_else() {
+async fn each_algorithm_is_accepted_only_where_allowed() {
     let issuer = Issuer::start().await;
     let audiences: Vec<_> =
         ["RS256", "PS256", "ES256", "ES384", "EdDSA"].iter().map(|it| format!("https://api.example/{it}")).collect();
@@ -218,7 +215,7 @@ async fn every_algorithm_counts_where_it_is_allowed_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_the_issuer_would_not_give_is_refused_and_never_anonymous() {
+async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
     let issuer = Issuer::start().await;
     // Open to anyone, so that only the token keeps it out.
     let gateway = builder(issuer.setting("")).clock(&clock()).open_to_anyone().start().await;
@@ -294,7 +291,7 @@ async fn what_the_issuer_would_not_give_is_refused_and_never_anonymous() {
 }
 
 #[tokio::test]
-async fn a_token_ends_when_it_expires_though_it_was_seen_before() {
+async fn cached_token_is_refused_after_its_expiry() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting("leeway_seconds = 10"), &clock).await;
     let token = issuer.token(JWT, "notes:read").await;
@@ -306,7 +303,7 @@ async fn a_token_ends_when_it_expires_though_it_was_seen_before() {
 }
 
 #[tokio::test]
-async fn new_keys_are_fetched_when_a_token_names_one_and_old_ones_count_no_longer() {
+async fn unknown_key_id_triggers_a_key_fetch_that_drops_old_keys() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let old = issuer.token(JWT, "notes:read").await;
@@ -336,7 +333,7 @@ async fn new_keys_are_fetched_when_a_token_names_one_and_old_ones_count_no_longe
 }
 
 #[tokio::test]
-async fn a_withdrawn_key_is_noticed_without_a_new_one() {
+async fn withdrawn_issuer_key_is_noticed_at_the_next_refresh() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let later = SystemClock.now().as_millis() / 1000 + 3600;
@@ -348,7 +345,7 @@ async fn a_withdrawn_key_is_noticed_without_a_new_one() {
 }
 
 #[tokio::test]
-async fn while_the_issuer_does_not_answer_nobody_new_is_let_in_and_nobody_is_called_a_liar() {
+async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let later = SystemClock.now().as_millis() / 1000 + 24 * 3600;
@@ -380,7 +377,7 @@ async fn while_the_issuer_does_not_answer_nobody_new_is_let_in_and_nobody_is_cal
 }
 
 #[tokio::test]
-async fn whoever_comes_and_goes_does_not_have_the_issuer_asked_again() {
+async fn disconnecting_clients_do_not_repeat_issuer_requests() {
     let issuer = Issuer::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let token = issuer.token(JWT, "notes:read").await;
@@ -399,7 +396,7 @@ async fn whoever_comes_and_goes_does_not_have_the_issuer_asked_again() {
 }
 
 #[tokio::test]
-async fn strangers_do_not_decide_how_much_an_issuer_is_asked() {
+async fn unknown_tokens_do_not_multiply_issuer_requests() {
     // Someone who listens and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -424,11 +421,11 @@ async fn strangers_do_not_decide_how_much_an_issuer_is_asked() {
         asking.abort();
     }
     let one_more = ask(32).await.unwrap();
-    assert!(matches!(&one_more, Checked::Unverifiable(why) if why.contains("too many")), "{one_more:?}");
+    assert!(matches!(&one_more, TokenCheck::Unverifiable(why) if why.contains("too many")), "{one_more:?}");
 }
 
 #[tokio::test]
-async fn metadata_of_another_issuer_is_not_believed() {
+async fn metadata_naming_another_issuer_is_refused() {
     let issuer = Issuer::start().await;
     let alias = issuer.url.replace("127.0.0.1", "localhost");
     let setting = IssuerSetting { url: alias.clone().try_into().unwrap(), ..issuer.setting("") };
@@ -438,7 +435,6 @@ async fn metadata_of_another_issuer_is_not_believed() {
     assert_eq!(issuer.asked("/jwks").await, 0);
 }
 
-/// The setting with a client that may ask about tokens.
 fn asking(issuer: &Issuer, folder: &tempfile::TempDir, secret: &str) -> IssuerSetting {
     let file = folder.path().join("secret");
     std::fs::write(&file, secret).unwrap();
@@ -446,7 +442,7 @@ fn asking(issuer: &Issuer, folder: &tempfile::TempDir, secret: &str) -> IssuerSe
 }
 
 #[tokio::test]
-async fn a_token_that_means_something_to_its_issuer_only_is_asked_about() {
+async fn opaque_token_is_introspected() {
     let (issuer, clock, folder) = (Issuer::start().await, clock(), tempfile::tempdir().unwrap());
     let gateway = start(asking(&issuer, &folder, "asks +/= much\n"), &clock).await;
     let token = issuer.token(OPAQUE, "notes:write").await;
@@ -484,7 +480,7 @@ struct Audience {
 }
 
 #[tokio::test]
-async fn an_opaque_token_is_unknown_without_introspection_and_undecided_when_it_fails() {
+async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fails() {
     let (issuer, clock, folder) = (Issuer::start().await, clock(), tempfile::tempdir().unwrap());
     let token = issuer.token(OPAQUE, "notes:write").await;
     let without = start(issuer.setting(""), &clock).await;
@@ -505,7 +501,7 @@ async fn an_opaque_token_is_unknown_without_introspection_and_undecided_when_it_
 }
 
 #[tokio::test]
-async fn a_server_that_is_open_to_its_machine_believes_tokens_all_the_same() {
+async fn loopback_server_still_honours_issuer_tokens() {
     let issuer = Issuer::start().await;
     let gateway = builder(issuer.setting("")).clock(&clock()).start().await;
     let reader = issuer.token(JWT, "notes:read").await;
@@ -519,7 +515,7 @@ async fn a_server_that_is_open_to_its_machine_believes_tokens_all_the_same() {
 }
 
 #[tokio::test]
-async fn clients_are_told_whose_tokens_are_taken() {
+async fn protected_resource_metadata_names_the_issuers() {
     let issuer = Issuer::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let ask = async |gateway: &Gateway, host: &str| {

@@ -34,7 +34,7 @@ impl Document {
 }
 
 #[tokio::test]
-async fn it_is_openapi() {
+async fn openapi_document_is_valid() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let document = Document::of(&gateway).await.0;
     let schema: Value = serde_json::from_str(OPENAPI).unwrap();
@@ -75,7 +75,7 @@ fn references(value: &Value, seen: &mut impl FnMut(&str)) {
 }
 
 #[tokio::test]
-async fn it_names_the_methods_that_each_address_takes() {
+async fn openapi_document_lists_the_methods_of_every_path() {
     // What is invoked takes the method it declares, so there is one of each.
     let skill = |method: &str| {
         let declared = format!("skill = {{ type = \"api\", method = \"{method}\" }}");
@@ -119,7 +119,7 @@ async fn streamed(aap: &AapClient, session: &str, mode: &str, script: Value) -> 
 }
 
 #[tokio::test]
-async fn it_tells_what_the_server_really_answers() {
+async fn openapi_document_matches_actual_responses() {
     let options = "[[option]]\nname = \"pin\"\ntype = \"secret\"\n[[option]]\nname = \"size\"\ntype = \"select\"\noptions = [\"s\", \"l\"]\ndefault = \"s\"\n";
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), options.to_owned()])).start().await;
     let (document, aap) = (Document::of(&gateway).await, gateway.aap());

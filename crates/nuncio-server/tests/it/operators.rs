@@ -65,7 +65,7 @@ async fn turns_calls_and_commits_are_counted() {
 }
 
 #[tokio::test]
-async fn what_goes_on_now_is_told() {
+async fn metrics_show_current_activity() {
     let agent = desk(&[held(""), tool("sign", "true", "human_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
     let aap = gateway.aap();
@@ -89,7 +89,7 @@ async fn what_goes_on_now_is_told() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_route_and_never_by_path() {
+async fn request_metrics_are_labelled_by_route_not_path() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -114,7 +114,7 @@ async fn requests_are_counted_by_route_and_never_by_path() {
 }
 
 #[tokio::test]
-async fn numbers_are_for_those_with_a_key() {
+async fn metrics_need_a_key() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 200, "open to its own machine");
     let key = gateway.key(&["metrics:read"]).await;
@@ -132,7 +132,7 @@ async fn numbers_are_for_those_with_a_key() {
 }
 
 #[tokio::test]
-async fn a_server_open_to_anyone_keeps_its_numbers_unless_told_otherwise() {
+async fn open_server_hides_metrics_unless_enabled() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 401);
     let key = gateway.key(&["metrics:read"]).await;
@@ -143,7 +143,7 @@ async fn a_server_open_to_anyone_keeps_its_numbers_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn probes_are_answered_whatever_strangers_do() {
+async fn health_probes_are_answered_under_rate_limiting() {
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().settings(|all| all.limits.requests_per_minute = 2);
     let gateway = gateway.start().await;

@@ -1,15 +1,14 @@
-//! The registry: what is found of hosts that follow each other, and what becomes of hosts that lie, fail,
-//! dawdle, change their minds or vanish.
+//! The registry of followed hosts: mutual listings, and hosts that are invalid, failing, slow, changing or gone.
 
+#[path = "registry/crawl_schedule.rs"]
+mod crawl_schedule;
 #[path = "registry/faults.rs"]
 mod faults;
-#[path = "registry/manners.rs"]
-mod manners;
 #[path = "registry/stub.rs"]
 mod stub;
 
 use nuncio_core::Code;
-use nuncio_server::admin::{Domain, Order};
+use nuncio_server::admin::{AdminCommand, Domain};
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::{Value, json};
 
@@ -36,16 +35,15 @@ fn ids(page: &Value) -> Vec<String> {
     page["skills"].as_array().unwrap().iter().map(|skill| skill["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Follows a host, and tells how it is then.
 async fn follow(gateway: &Gateway, url: &str) -> Value {
-    let answer = gateway.order(Order::RegistryFollow { domain: domain(url) }).await.unwrap();
+    let answer = gateway.order(AdminCommand::RegistryFollow { domain: domain(url) }).await.unwrap();
     assert_eq!(answer["visited"], true, "{answer}");
     answer["followed"].clone()
 }
 
 /// How a followed host is.
 async fn state(gateway: &Gateway, url: &str) -> Value {
-    let all = gateway.order(Order::RegistryList).await.unwrap();
+    let all = gateway.order(AdminCommand::RegistryList).await.unwrap();
     let followed = all["followed"].as_array().unwrap();
     followed.iter().find(|followed| followed["domain"] == domain(url).as_str()).cloned().unwrap_or_default()
 }
@@ -58,14 +56,12 @@ const SEARCH: &str = "type = \"knowledge\", name = \"Find rooms\", tags = [\"tra
 const BOOK: &str = "type = \"task\", name = \"预订房间\", access = \"restricted\", auth = \"api_key\"";
 const AUDIT: &str = "type = \"api\", access = \"private\", auth = \"api_key\"";
 
-/// An agent of that name with these skills.
 fn agent_with(name: &str, skills: &[(&str, &str)]) -> String {
     let tools: Vec<_> =
         skills.iter().map(|(tool_name, skill)| tool(tool_name, "cat", &format!("skill = {{ {skill} }}"))).collect();
     desk(&tools).replace(&format!("name = \"{DESK}\""), &format!("name = \"{name}\""))
 }
 
-/// An agent of that name with one skill of each access.
 fn agent(name: &str) -> String {
     agent_with(name, &[("search", SEARCH), ("book", BOOK), ("audit", AUDIT)])
 }
@@ -127,7 +123,7 @@ async fn two_hosts_that_follow_each_other_list_each_others_skills() {
 }
 
 #[tokio::test]
-async fn pages_join_by_cursor_and_by_link() {
+async fn registry_pages_are_linked_by_cursor_and_link_header() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let stub = Stub::start().await;
     stub.offer(&["a", "b", "c"]);
@@ -155,7 +151,7 @@ async fn pages_join_by_cursor_and_by_link() {
 }
 
 #[tokio::test]
-async fn a_reader_who_has_it_is_told_so_and_a_wrong_question_is_answered_in_the_envelope() {
+async fn unchanged_registry_page_is_304_and_wrong_query_is_an_error_envelope() {
     let here = Gateway::builder().agent("inn", &agent("inn")).clock(&nuncio_testkit::ManualClock::new()).start().await;
     let first = get(&here, "/registry/skills", "").await;
     let tag = first.header("etag").unwrap();
@@ -180,7 +176,7 @@ async fn a_reader_who_has_it_is_told_so_and_a_wrong_question_is_answered_in_the_
 }
 
 #[tokio::test]
-async fn what_is_answered_is_what_the_openapi_document_says() {
+async fn registry_responses_match_the_openapi_document() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let document = get(&here, "/openapi.json", "").await.json();
     let schema = json!({
@@ -195,16 +191,16 @@ async fn what_is_answered_is_what_the_openapi_document_says() {
 }
 
 #[tokio::test]
-async fn an_unfollowed_host_is_listed_no_more_and_unknown_ones_are_named() {
+async fn unfollowed_host_is_removed_and_unknown_host_is_reported() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let stub = Stub::start().await;
     stub.offer(&["a"]);
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "q=a&tag=stub").await, ["a"]);
-    here.order(Order::RegistryUnfollow { domain: domain(&stub.url()) }).await.unwrap();
+    here.order(AdminCommand::RegistryUnfollow { domain: domain(&stub.url()) }).await.unwrap();
     assert!(found(&here, "tag=stub").await.is_empty());
     assert_eq!(state(&here, &stub.url()).await, Value::Null);
-    let again = here.order(Order::RegistryUnfollow { domain: domain(&stub.url()) }).await.unwrap_err();
+    let again = here.order(AdminCommand::RegistryUnfollow { domain: domain(&stub.url()) }).await.unwrap_err();
     assert_eq!(again.code, Code::NotFollowed);
     assert!(again.message.contains("nuncio registry list"), "{again}");
 }

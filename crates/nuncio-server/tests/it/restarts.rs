@@ -6,8 +6,8 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
-use nuncio_engine::invoke::{Refusal, Submission};
-use nuncio_engine::ports::store::Executions as _;
+use nuncio_engine::invoke::{Submission, SubmitError};
+use nuncio_engine::ports::store::ExecutionStore as _;
 use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
@@ -44,7 +44,7 @@ fn gated() -> [String; 1] {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_leaves_what_waits_and_what_runs_to_the_next() {
+async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process() {
     let clock = ManualClock::new();
     let tools = gated();
     let gateway = at_once(builder(&clock, &tools)).start().await;
@@ -75,7 +75,7 @@ async fn a_server_that_stops_leaves_what_waits_and_what_runs_to_the_next() {
 
 /// What runs may come to its end; nothing new begins meanwhile.
 #[tokio::test]
-async fn a_server_that_stops_lets_what_runs_finish_and_begins_nothing() {
+async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let clock = ManualClock::new();
     let tools = gated();
     let gateway = builder(&clock, &tools).start().await;
@@ -86,7 +86,7 @@ async fn a_server_that_stops_lets_what_runs_finish_and_begins_nothing() {
     let stopping = tokio::spawn(gateway.stop());
     nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
     let refused = engine.submit(&anyone(), wish("held", json!({}))).await;
-    assert!(matches!(refused, Err(Refusal::Engine(error)) if error.code == Code::ShuttingDown));
+    assert!(matches!(refused, Err(SubmitError::Engine(error)) if error.code == Code::ShuttingDown));
     // The folder goes with the gateway, so what ran is seen at the moment the first ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
     let data = stopping.await.unwrap();
@@ -100,13 +100,12 @@ async fn a_server_that_stops_lets_what_runs_finish_and_begins_nothing() {
     assert_eq!((output(&second), second.attempt), (&json!("then"), 1));
 }
 
-/// What a crash at this moment would leave, and a server on it.
 async fn crash(gateway: &Gateway, clock: &ManualClock, tools: &[String]) -> Gateway {
     builder(clock, tools).data(gateway.data_as_after_a_crash()).start().await
 }
 
 #[tokio::test]
-async fn after_a_crash_what_ran_is_begun_again() {
+async fn running_execution_is_restarted_after_a_crash() {
     let clock = ManualClock::new();
     let tools = [held(OPEN), count(OPEN)];
     let gateway = builder(&clock, &tools).start().await;
@@ -162,7 +161,7 @@ async fn attempts_interrupted_before_the_program_starts_do_not_count() {
 
 /// Something that takes the server down with it each time is not tried for ever.
 #[tokio::test]
-async fn what_was_cut_short_too_often_is_given_up() {
+async fn execution_interrupted_too_often_fails() {
     let clock = ManualClock::new();
     let tools = [held(OPEN)];
     let mut gateway = builder(&clock, &tools).start().await;
@@ -180,9 +179,8 @@ async fn what_was_cut_short_too_often_is_given_up() {
     assert_eq!(gateway.engine().load().open_executions, 0);
 }
 
-/// What was tried again on purpose was not cut short.
 #[tokio::test]
-async fn attempts_its_author_asked_for_do_not_count_against_it() {
+async fn retries_by_policy_do_not_count_as_interruptions() {
     let clock = ManualClock::new();
     let more = "timeout_ms = 600000\nskill = { type = \"task\", retry = { max_attempts = 8, backoff_ms = 1000 } }";
     let absent = tool("absent", "", more).replace("[\"sh\", \"-c\", '''''']", "[\"./absent.sh\"]");
@@ -204,7 +202,7 @@ async fn attempts_its_author_asked_for_do_not_count_against_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_longer_offered_fails() {
+async fn execution_of_a_removed_skill_fails_after_restart() {
     let clock = ManualClock::new();
     let gateway = builder(&clock, &[held(ALONE)]).start().await;
     let running = submit(&gateway, wish("held", json!({}))).await;
@@ -218,7 +216,7 @@ async fn what_is_no_longer_offered_fails() {
 }
 
 #[tokio::test]
-async fn time_passes_while_nobody_serves() {
+async fn deadline_of_an_execution_runs_while_the_server_is_down() {
     let clock = ManualClock::new();
     let tools = [held("timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }")];
     let gateway = at_once(builder(&clock, &tools)).start().await;
@@ -236,7 +234,7 @@ async fn time_passes_while_nobody_serves() {
 }
 
 #[tokio::test]
-async fn one_that_was_begun_and_waits_again_can_be_cancelled() {
+async fn execution_requeued_after_a_crash_can_be_cancelled() {
     let clock = ManualClock::new();
     let tools = [held(ALONE)];
     let gateway = builder(&clock, &tools).start().await;
@@ -252,7 +250,7 @@ async fn one_that_was_begun_and_waits_again_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_question_to_the_operators_is_asked_again() {
+async fn approval_question_is_asked_again_after_a_restart() {
     let clock = ManualClock::new();
     let sign = tool("sign", "echo ran >> runs; printf signed", &format!("human_authorization = true\n{OPEN}"));
     let tools = [sign];
@@ -270,11 +268,10 @@ async fn a_question_to_the_operators_is_asked_again() {
     assert_eq!((output(&signed), signed.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
 }
 
-/// How long the agent thinks; nobody else waits for just as long.
 const THINKS: Duration = Duration::from_millis(4711);
 
 #[tokio::test]
-async fn a_whole_agent_is_asked_again_and_leaves_no_conversation() {
+async fn agent_skill_is_run_again_after_a_restart_and_leaves_no_session() {
     let clock = ManualClock::new();
     let start = |data: Option<Arc<TempDir>>| {
         let builder = at_once(Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock));
@@ -302,7 +299,7 @@ async fn a_whole_agent_is_asked_again_and_leaves_no_conversation() {
 
 /// A caller who hangs up has been accepted all the same, or not at all.
 #[tokio::test]
-async fn whoever_hangs_up_changes_nothing() {
+async fn client_disconnect_does_not_affect_the_execution() {
     let clock = ManualClock::new();
     let gateway = builder(&clock, &[count(OPEN)]).start().await;
     let engine = gateway.engine().clone();

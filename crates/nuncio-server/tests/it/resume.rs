@@ -33,7 +33,6 @@ fn read(stream: EventStream) -> tokio::task::JoinHandle<String> {
     tokio::spawn(stream.rest_raw())
 }
 
-/// The bytes behind the event of that id.
 fn behind(whole: &str, id: &str) -> String {
     let events = Sse::parse(whole);
     let number = |id: &str| id.split_once('.').unwrap().1.parse::<usize>().unwrap();
@@ -85,17 +84,17 @@ async fn taken_up_everywhere(mode: &str) {
 }
 
 #[tokio::test]
-async fn a_running_stream_by_piece_is_taken_up_behind_any_event() {
+async fn delta_stream_can_be_resumed_after_any_event() {
     taken_up_everywhere("delta").await;
 }
 
 #[tokio::test]
-async fn a_running_stream_by_block_is_taken_up_behind_any_event() {
+async fn message_stream_can_be_resumed_after_any_event() {
     taken_up_everywhere("message").await;
 }
 
 #[tokio::test]
-async fn a_turn_that_was_not_streamed_can_be_streamed_afterwards() {
+async fn turn_that_was_not_streamed_can_be_streamed_afterwards() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -108,7 +107,7 @@ async fn a_turn_that_was_not_streamed_can_be_streamed_afterwards() {
 }
 
 #[tokio::test]
-async fn each_turn_is_taken_up_by_its_own_ids() {
+async fn event_ids_resume_only_their_own_turn() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -126,7 +125,7 @@ async fn each_turn_is_taken_up_by_its_own_ids() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_not_ours_is_refused_and_one_past_the_end_is_told_the_end() {
+async fn foreign_event_id_is_refused_and_id_past_the_end_gets_the_end() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -153,7 +152,7 @@ async fn an_id_that_is_not_ours_is_refused_and_one_past_the_end_is_told_the_end(
 }
 
 #[tokio::test]
-async fn a_live_stream_taken_up_past_its_end_is_told_the_end() {
+async fn live_stream_resumed_past_its_last_event_gets_the_end() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).start().await;
     let aap = gateway.aap();

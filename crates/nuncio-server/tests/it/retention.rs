@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use nuncio_core::audit::AuditEvent;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_server::settings::Settings;
 use nuncio_testkit::{Gateway, ManualClock, Method};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: AuditEvent) 
 }
 
 async fn verify(gateway: &Gateway) -> Value {
-    gateway.order(Order::AuditVerify).await.unwrap()
+    gateway.order(AdminCommand::AuditVerify).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Signatures over requests, and everything a stranger or a listener on the wire may try with them.
+//! Signed requests, and every replay and alteration of them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
 use nuncio_engine::{Caller, Credential};
-use nuncio_server::admin::Order;
-use nuncio_server::auth::did::Head;
-use nuncio_server::auth::{Signatures, Signed};
+use nuncio_server::admin::AdminCommand;
+use nuncio_server::auth::did::RequestHead;
+use nuncio_server::auth::{SignatureCheck, Signatures};
 use nuncio_server::settings::SignatureSettings;
 use nuncio_testkit::{Gateway, ManualClock};
 use ring::hmac;
@@ -67,8 +67,8 @@ impl Request {
         Self { method: Method::POST, uri, headers: HeaderMap::new(), body: body.to_vec() }
     }
 
-    async fn check_by(&self, signatures: &Signatures) -> Signed {
-        let head = Head { method: &self.method, uri: &self.uri, headers: &self.headers };
+    async fn check_by(&self, signatures: &Signatures) -> SignatureCheck {
+        let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         signatures.check(head, &self.body).await
     }
 
@@ -90,8 +90,14 @@ impl Request {
 }
 
 async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
-    let order =
-        Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false, term: None };
+    let order = AdminCommand::KeyCreate {
+        name: None,
+        person: None,
+        scopes: Vec::new(),
+        signing: true,
+        operator: false,
+        term: None,
+    };
     let made = gateway.order(order).await.unwrap();
     (serde_json::from_value(made["id"].clone()).unwrap(), made["key"].as_str().unwrap().to_owned())
 }
@@ -113,42 +119,42 @@ impl Fixture {
         sign(&self.secret, &self.now().to_string(), nonce, BODY)
     }
 
-    async fn check(&self, request: &Request) -> Signed {
+    async fn check(&self, request: &Request) -> SignatureCheck {
         request.check_by(&self.signatures).await
     }
 
     async fn refusal(&self, request: &Request) -> String {
         match self.check(request).await {
-            Signed::Invalid(why) => why,
+            SignatureCheck::Invalid(why) => why,
             other => panic!("{:?} came to {other:?}", request.headers),
         }
     }
 
-    fn caller(&self) -> Signed {
+    fn caller(&self) -> SignatureCheck {
         let principal = Principal::Key(self.id.clone());
-        Signed::Known(Caller { credential: Credential::Signature, ..Caller::new(principal) })
+        SignatureCheck::Known(Caller { credential: Credential::Signature, ..Caller::new(principal) })
     }
 }
 
 #[tokio::test]
-async fn whoever_holds_the_secret_is_known_by_the_key() {
+async fn valid_signature_identifies_the_signing_key() {
     let it = Fixture::start(false).await;
     assert!(it.secret.starts_with("nsk_"), "{}", it.secret);
     assert_eq!(it.check(&it.signed("nonce-01")).await, it.caller());
     let nothing = Request::unsigned(BODY);
-    assert_eq!(it.check(&nothing).await, Signed::Absent);
-    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")).await, Signed::Absent);
+    assert_eq!(it.check(&nothing).await, SignatureCheck::Absent);
+    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")).await, SignatureCheck::Absent);
     let upper = it.signed("nonce-03").headers["x-signature"].to_str().unwrap().to_uppercase().replace("V1=", "v1=");
     assert_eq!(it.check(&it.signed("nonce-03").with("x-signature", &upper)).await, it.caller());
     // While a secret is being replaced, a client signs with both.
     let (_, other) = signing_key(&it.gateway).await;
     let [old, new] = [&it.secret, &other].map(|secret| sign(secret, &it.now().to_string(), "nonce-04", BODY));
     let both = [&old, &new].map(|request| request.headers["x-signature"].to_str().unwrap()).join(", ");
-    assert!(matches!(it.check(&old.with("x-signature", &both)).await, Signed::Known(_)));
+    assert!(matches!(it.check(&old.with("x-signature", &both)).await, SignatureCheck::Known(_)));
 }
 
 #[tokio::test]
-async fn what_was_altered_is_refused() {
+async fn altered_signed_request_is_refused() {
     let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
     let altered = Request { body: BODY.to_ascii_uppercase(), ..request.clone() };
@@ -168,7 +174,7 @@ async fn what_was_altered_is_refused() {
 }
 
 #[tokio::test]
-async fn the_border_between_nonce_and_body_cannot_be_moved() {
+async fn nonce_and_body_boundary_cannot_be_shifted() {
     let it = Fixture::start(false).await;
     let timestamp = it.now().to_string();
     let request = sign(&it.secret, &timestamp, "nonce-01", b"first.second");
@@ -179,7 +185,7 @@ async fn the_border_between_nonce_and_body_cannot_be_moved() {
 }
 
 #[tokio::test]
-async fn a_request_counts_once() {
+async fn signed_request_is_accepted_once() {
     let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
     assert_eq!(it.check(&request).await, it.caller());
@@ -193,20 +199,23 @@ async fn a_request_counts_once() {
     assert!(it.refusal(&request).await.contains("may differ by 300 seconds"));
     // Another key's nonces are its own.
     let (_, secret) = signing_key(&it.gateway).await;
-    assert!(matches!(it.check(&sign(&secret, &it.now().to_string(), "nonce-01", BODY)).await, Signed::Known(_)));
+    assert!(matches!(
+        it.check(&sign(&secret, &it.now().to_string(), "nonce-01", BODY)).await,
+        SignatureCheck::Known(_)
+    ));
 }
 
 #[tokio::test]
-async fn many_who_send_the_same_at_once_are_let_in_once() {
+async fn one_of_concurrent_identical_signed_requests_is_accepted() {
     let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
-    let attempts = (0..16).map(|_| async { matches!(it.check(&request).await, Signed::Known(_)) });
+    let attempts = (0..16).map(|_| async { matches!(it.check(&request).await, SignatureCheck::Known(_)) });
     let let_in = futures_util::future::join_all(attempts).await;
     assert_eq!(let_in.into_iter().filter(|let_in| *let_in).count(), 1);
 }
 
 #[tokio::test]
-async fn timestamps_count_within_five_minutes() {
+async fn signature_timestamp_is_valid_for_five_minutes() {
     let it = Fixture::start(false).await;
     it.clock.advance(Duration::from_secs(1000));
     let at = |seconds: i64, nonce: &str| sign(&it.secret, &(it.now() + seconds).to_string(), nonce, BODY);
@@ -236,9 +245,9 @@ async fn request_used_before_a_restart_is_refused_after_it() {
     let restarted = Signatures::new(next.engine().clone(), &SignatureSettings::default());
     for request in [&used, &ahead] {
         let again = request.check_by(&restarted).await;
-        assert!(matches!(&again, Signed::Invalid(why) if why.contains("used before")), "{again:?}");
+        assert!(matches!(&again, SignatureCheck::Invalid(why) if why.contains("used before")), "{again:?}");
     }
-    assert!(matches!(unused.check_by(&restarted).await, Signed::Known(_)), "{secret}");
+    assert!(matches!(unused.check_by(&restarted).await, SignatureCheck::Known(_)), "{secret}");
 }
 
 #[tokio::test]
@@ -277,7 +286,7 @@ async fn version_1_is_refused_for_get_and_delete_with_the_way_to_sign() {
 }
 
 #[tokio::test]
-async fn only_signing_keys_sign_and_only_other_keys_are_sent() {
+async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
     let it = Fixture::start(false).await;
     let sent = it.gateway.key(&[]).await;
     for secret in [sent.secret.as_str(), "nsk_guessed", "", &it.secret[1..]] {
@@ -290,10 +299,10 @@ async fn only_signing_keys_sign_and_only_other_keys_are_sent() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_signs_nothing_and_the_list_tells_kinds_apart() {
+async fn revoked_signing_key_is_refused_and_list_shows_key_kinds() {
     let it = Fixture::start(false).await;
     it.gateway.key(&[]).await;
-    let listed = it.gateway.order(Order::KeyList).await.unwrap();
+    let listed = it.gateway.order(AdminCommand::KeyList).await.unwrap();
     let keys = listed["keys"].as_array().unwrap();
     assert!(keys.iter().any(|key| key["kind"] == "signing" && key["id"] == it.id.as_str()), "{listed}");
     assert!(keys.iter().any(|key| key["kind"] == "bearer" && key["id"] != it.id.as_str()), "{listed}");
@@ -301,12 +310,12 @@ async fn a_revoked_key_signs_nothing_and_the_list_tells_kinds_apart() {
     assert!(!text.contains("sealed") && !text.contains(&it.secret), "{text}");
 
     let request = it.signed("nonce-01");
-    it.gateway.order(Order::KeyRevoke { which: it.id.to_string() }).await.unwrap();
+    it.gateway.order(AdminCommand::KeyRevoke { which: it.id.to_string() }).await.unwrap();
     assert!(it.refusal(&request).await.contains("no valid signing key"));
 }
 
 #[tokio::test]
-async fn headers_that_could_be_read_in_two_ways_are_refused() {
+async fn ambiguous_signature_headers_are_refused() {
     let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
     for name in ["x-signature", "x-signature-timestamp", "x-signature-nonce"] {
@@ -338,7 +347,7 @@ async fn headers_that_could_be_read_in_two_ways_are_refused() {
 }
 
 #[tokio::test]
-async fn a_signature_over_the_body_alone_needs_the_operators_word() {
+async fn body_only_signature_is_accepted_only_if_enabled() {
     for allowed in [false, true] {
         let it = Fixture::start(allowed).await;
         let mut bare = Request::unsigned(BODY);
@@ -352,18 +361,24 @@ async fn a_signature_over_the_body_alone_needs_the_operators_word() {
         assert!(it.refusal(&Request { body: Vec::new(), ..bare.clone() }).await.contains("no valid signing key"));
         // What was signed with a nonce is not taken without it.
         let whole = it.signed("nonce-01");
-        assert!(matches!(it.check(&whole.without("x-signature-nonce")).await, Signed::Invalid(_)));
+        assert!(matches!(it.check(&whole.without("x-signature-nonce")).await, SignatureCheck::Invalid(_)));
     }
 }
 
 #[tokio::test]
-async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many() {
+async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
     let it = Fixture::start(false).await;
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
-    let order =
-        Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false, term: None };
+    let order = AdminCommand::KeyCreate {
+        name: None,
+        person: None,
+        scopes: Vec::new(),
+        signing: true,
+        operator: false,
+        term: None,
+    };
     let refused = it.gateway.order(order).await.unwrap_err();
     assert!(refused.message.contains("64 valid signing keys"), "{refused}");
 
@@ -373,19 +388,19 @@ async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many(
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&it.clock).data(data).start().await;
     let signatures = Signatures::new(next.engine().clone(), &SignatureSettings::default());
     let request = sign(&it.secret, &(it.clock.now().as_millis() / 1000).to_string(), "nonce-01", BODY);
-    assert!(matches!(request.check_by(&signatures).await, Signed::Known(_)));
+    assert!(matches!(request.check_by(&signatures).await, SignatureCheck::Known(_)));
 }
 
 #[tokio::test]
-async fn replaced_or_expired_signing_secret_signs_no_more() {
+async fn replaced_or_expired_signing_secret_is_refused() {
     let it = Fixture::start(false).await;
-    let rotate = |overlap_seconds, term| Order::KeyRotate { which: it.id.to_string(), term, overlap_seconds };
+    let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: it.id.to_string(), term, overlap_seconds };
     let secret = |rotated: &serde_json::Value| rotated["key"].as_str().unwrap().to_owned();
     let check = async |secret: &str, nonce: &str| it.check(&sign(secret, &it.now().to_string(), nonce, BODY)).await;
 
     let second = secret(&it.gateway.order(rotate(0, None)).await.unwrap());
     assert!(second.starts_with("nsk_"));
-    assert!(matches!(check(&it.secret, "nonce-1a").await, Signed::Invalid(_)));
+    assert!(matches!(check(&it.secret, "nonce-1a").await, SignatureCheck::Invalid(_)));
     assert_eq!(check(&second, "nonce-1b").await, it.caller(), "it is the same key");
 
     let term = Some(KeyTerm::Seconds(7200));
@@ -393,9 +408,9 @@ async fn replaced_or_expired_signing_secret_signs_no_more() {
     assert_eq!(check(&second, "nonce-2a").await, it.caller());
     assert_eq!(check(&third, "nonce-2b").await, it.caller());
     it.clock.advance(Duration::from_secs(3600));
-    assert!(matches!(check(&second, "nonce-3a").await, Signed::Invalid(_)), "the overlap is over");
+    assert!(matches!(check(&second, "nonce-3a").await, SignatureCheck::Invalid(_)), "the overlap is over");
     assert_eq!(check(&third, "nonce-3b").await, it.caller());
     it.clock.advance(Duration::from_secs(3600));
     let expired = check(&third, "nonce-4a").await;
-    assert!(matches!(&expired, Signed::Invalid(why) if why.contains("expired")), "{expired:?}");
+    assert!(matches!(&expired, SignatureCheck::Invalid(why) if why.contains("expired")), "{expired:?}");
 }

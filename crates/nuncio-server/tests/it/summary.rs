@@ -7,10 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// What the model was sent, in order.
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// A model that sums up when it is asked to, and says "Understood." otherwise.
 async fn model() -> (String, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +40,7 @@ async fn model() -> (String, Asked) {
 }
 
 #[tokio::test]
-async fn what_no_longer_fits_is_summed_up_and_the_summary_is_carried_on() {
+async fn history_over_the_window_is_summarised_and_the_summary_reused() {
     let (base_url, asked) = model().await;
     let agent = format!(
         "[agent]\nname = \"talker\"\nversion = \"1.0.0\"\n[brain]\nkind = \"model\"\nprovider = \"openai\"\nmodel = \"m\"\n\

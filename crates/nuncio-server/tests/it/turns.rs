@@ -41,7 +41,7 @@ fn playing(script: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_step_run_side_by_side_and_answer_in_order() {
+async fn tool_calls_of_a_step_run_concurrently_and_report_in_order() {
     // Each waits for the other; and the first ends only when the second has.
     let gateway = start(&[
         tool("left", "mkfifo pipe 2>/dev/null; cat pipe; printf ' and left'", ""),
@@ -71,7 +71,7 @@ async fn the_calls_of_a_step_run_side_by_side_and_answer_in_order() {
 }
 
 #[tokio::test]
-async fn cancelling_a_turn_ends_the_program_it_runs_and_all_it_started() {
+async fn cancelling_a_turn_kills_its_program_and_child_processes() {
     let gateway =
         start(&[tool("family", "sleep 600 & echo $! > child.new; mv child.new child.pid; wait", ""), held("")]).await;
     let aap = gateway.aap();
@@ -102,7 +102,7 @@ async fn cancelling_a_turn_ends_the_program_it_runs_and_all_it_started() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_cancel_stays_said() {
+async fn text_before_a_cancel_stays_in_the_history() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -117,7 +117,7 @@ async fn what_was_said_before_a_cancel_stays_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_turns_at_once_one_runs_and_the_other_is_told_so() {
+async fn second_concurrent_turn_of_a_session_is_refused() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[count("")])).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -142,7 +142,7 @@ async fn of_two_turns_at_once_one_runs_and_the_other_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_request_sixteen_times_at_once_is_one_turn() {
+async fn sixteen_concurrent_equal_requests_begin_one_turn() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -182,7 +182,7 @@ async fn the_same_request_sixteen_times_at_once_is_one_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_session_asked_for_sixteen_times_at_once_is_one_session() {
+async fn sixteen_concurrent_equal_requests_create_one_session() {
     let gateway = start(&[]).await;
     let requests: Vec<_> = (0..16)
         .map(|_| {
@@ -202,7 +202,7 @@ async fn the_same_session_asked_for_sixteen_times_at_once_is_one_session() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_when_its_client_is_gone() {
+async fn turn_continues_after_its_client_disconnects() {
     let gateway = start(&[held("")]).await;
     let session = {
         let aap = gateway.aap();
@@ -222,7 +222,7 @@ async fn a_turn_goes_on_when_its_client_is_gone() {
 }
 
 #[tokio::test]
-async fn deleting_a_session_stops_what_runs_in_it() {
+async fn deleting_a_session_stops_its_running_turn() {
     let gateway = start(&[held(""), echo()]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("held", true)]).await;
@@ -238,11 +238,11 @@ async fn deleting_a_session_stops_what_runs_in_it() {
     assert_eq!(aap.delete(&format!("/sessions/{session}")).await.0, 404, "a second time");
     assert_eq!(aap.get("/sessions").await.1, json!({"sessions": []}));
     assert_eq!(gateway.audit().await.len(), 1, "what was done is recorded all the same");
-    gateway.order(nuncio_server::admin::Order::AuditVerify).await.unwrap();
+    gateway.order(nuncio_server::admin::AdminCommand::AuditVerify).await.unwrap();
 }
 
 #[tokio::test]
-async fn everyone_who_reads_a_turn_reads_the_same_bytes() {
+async fn every_reader_of_a_turn_gets_the_same_bytes() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -269,7 +269,7 @@ async fn everyone_who_reads_a_turn_reads_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_brain_that_fails_leaves_the_session_usable() {
+async fn brain_that_fails_leaves_the_session_usable() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -288,7 +288,7 @@ async fn a_brain_that_fails_leaves_the_session_usable() {
 }
 
 #[tokio::test]
-async fn a_turn_answers_with_what_it_put_into_the_history() {
+async fn turn_response_equals_its_history_messages() {
     let gateway = start(&[echo()]).await;
     let aap = gateway.aap();
     for script in [
@@ -306,7 +306,7 @@ async fn a_turn_answers_with_what_it_put_into_the_history() {
 }
 
 #[tokio::test]
-async fn a_brain_that_stops_with_an_error_has_said_the_same_to_all() {
+async fn brain_error_looks_the_same_to_every_reader() {
     let gateway = start(&[]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -316,7 +316,7 @@ async fn a_brain_that_stops_with_an_error_has_said_the_same_to_all() {
 }
 
 #[tokio::test]
-async fn a_brain_that_says_nothing_has_said_the_same_to_all() {
+async fn empty_brain_answer_looks_the_same_to_every_reader() {
     let gateway = start(&[]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -325,7 +325,7 @@ async fn a_brain_that_says_nothing_has_said_the_same_to_all() {
 }
 
 #[tokio::test]
-async fn what_is_said_between_calls_stays_between_them() {
+async fn text_between_tool_calls_keeps_its_order() {
     let gateway = start(&[echo()]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -335,7 +335,7 @@ async fn what_is_said_between_calls_stays_between_them() {
 }
 
 #[tokio::test]
-async fn a_new_message_abandons_the_calls_that_wait() {
+async fn new_message_abandons_pending_calls() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
@@ -360,7 +360,7 @@ async fn a_new_message_abandons_the_calls_that_wait() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_runs_nothing_and_changes_nothing() {
+async fn mismatched_permission_answer_runs_nothing() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
@@ -412,7 +412,7 @@ async fn an_answer_that_does_not_fit_runs_nothing_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_permission_holds_only_while_its_tool_is_switched_on() {
+async fn permission_is_void_if_its_tool_is_disabled() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", false)]).await;
@@ -427,7 +427,7 @@ async fn a_permission_holds_only_while_its_tool_is_switched_on() {
 }
 
 #[tokio::test]
-async fn a_permission_for_a_tool_that_is_gone_runs_nothing_and_is_recorded() {
+async fn permission_for_a_removed_tool_runs_nothing_and_is_recorded() {
     let gateway = start(&[count(""), echo()]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", false)]).await;
@@ -446,7 +446,7 @@ async fn a_permission_for_a_tool_that_is_gone_runs_nothing_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_secret_is_kept_sealed_and_never_shown() {
+async fn secret_option_is_stored_sealed_and_never_returned() {
     let option = "[[option]]\nname = \"apiKey\"\ntype = \"secret\"\n".to_owned();
     let agent = desk(&[option]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
@@ -493,7 +493,7 @@ async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_crash_leaves_no_call_without_an_answer_even_when_its_id_came_before() {
+async fn recovery_answers_every_open_call_even_with_a_repeated_id() {
     let clock = ManualClock::new();
     let agent = desk(&[echo(), tool("sign", "cat", "human_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
@@ -515,7 +515,7 @@ async fn a_crash_leaves_no_call_without_an_answer_even_when_its_id_came_before()
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_while_its_turn_begins_does_not_lock_its_session() {
+async fn client_disconnect_during_turn_start_does_not_lock_the_session() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let caller = Caller::new(Principal::Local);

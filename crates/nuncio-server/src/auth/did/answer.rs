@@ -1,4 +1,4 @@
-//! What a caller is told who was not let in (ANP-02 §3): enough to do it right the next time.
+//! The 401 response to invalid DID credentials (ANP-02 §3), with what the caller needs to sign correctly.
 
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};

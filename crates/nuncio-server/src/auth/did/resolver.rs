@@ -10,13 +10,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use nuncio_core::digest::Digest;
 use nuncio_core::json::is_json;
-use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
 use nuncio_engine::ports::{Clock, Fetch};
-use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1Proof};
+use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1ProofRule};
 use url::Url;
 
 use super::super::cache::Cache;
-use crate::dids::{Dids, Standing};
+use crate::dids::{DidOwnership, Dids};
 
 /// How large a document may be.
 const MAX_BYTES: usize = 64 * 1024;
@@ -35,7 +35,6 @@ const AT_ONCE_FROM_ONE: usize = 8;
 /// How DIDs of this machine are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalPeers {
-    /// Not at all.
     Refused,
     /// Over https, since the operator named an authority of their own.
     Https,
@@ -57,31 +56,27 @@ struct Inner {
     clock: Arc<dyn Clock>,
     local: LocalPeers,
     good: Cache<Arc<BoundDocument>>,
-    /// Apart, so that a flood of them pushes out none of the others.
+    /// Failed lookups, in their own cache so that a flood of them evicts no document.
     bad: Cache<AuthError>,
     under_way: Mutex<HashMap<Did, Lookup>>,
 }
 
-type Found = Result<Arc<BoundDocument>, AuthError>;
-type Lookup = Shared<BoxFuture<'static, Found>>;
+type Resolution = Result<Arc<BoundDocument>, AuthError>;
+type Lookup = Shared<BoxFuture<'static, Resolution>>;
 
 impl Resolver {
-    /// A resolver that knows nothing yet.
     #[must_use]
     pub fn new(dids: Dids, fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, local: LocalPeers) -> Self {
         let (good, bad) = (Cache::new(KEPT), Cache::new(KEPT));
         Self { inner: Arc::new(Inner { dids, fetch, clock, local, good, bad, under_way: Mutex::default() }) }
     }
 
-    /// The document of a DID, found to be its own. Ours are at hand; nobody is asked for them.
-    ///
-    /// # Errors
-    /// It cannot be had, or is not the DID's own; or too many are being fetched.
+    /// The verified document of a DID. Documents of this server need no request.
     pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDocument>, AuthError> {
         match self.inner.dids.standing(did) {
-            Standing::Ours(document) => return Ok(document),
-            Standing::Nobody => return Err(AuthError::Did(format!("there is no {did} here"))),
-            Standing::Foreign => {}
+            DidOwnership::Ours(document) => return Ok(document),
+            DidOwnership::Nobody => return Err(AuthError::Did(format!("there is no {did} here"))),
+            DidOwnership::Foreign => {}
         }
         let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), self.inner.clock.now());
         if let Some(document) = self.inner.good.get(&key, now) {
@@ -93,7 +88,6 @@ impl Resolver {
         self.look_up(did, key)?.await
     }
 
-    /// The way out to others.
     pub(crate) fn way_out(&self) -> &Arc<dyn Fetch> {
         &self.inner.fetch
     }
@@ -112,7 +106,7 @@ impl Resolver {
         }
         let (this, asked) = (self.clone(), did.clone());
         let task = tokio::spawn(async move {
-            let _landing = Landing { resolver: &this, did: &asked };
+            let _landing = LookupGuard { resolver: &this, did: &asked };
             let found = this.inner.fetch(&asked).await;
             let now = this.inner.clock.now();
             match &found {
@@ -135,19 +129,19 @@ impl Resolver {
 }
 
 /// Ends a lookup, whichever way it ends.
-struct Landing<'a> {
+struct LookupGuard<'a> {
     resolver: &'a Resolver,
     did: &'a Did,
 }
 
-impl Drop for Landing<'_> {
+impl Drop for LookupGuard<'_> {
     fn drop(&mut self) {
         self.resolver.under_way().remove(self.did);
     }
 }
 
 impl Inner {
-    async fn fetch(&self, did: &Did) -> Found {
+    async fn fetch(&self, did: &Did) -> Resolution {
         let mut found =
             Err(AuthError::Did(format!("the document of {did} cannot be had: it is a name of this machine")));
         for (base, trust) in self.places(did) {
@@ -160,7 +154,7 @@ impl Inner {
         found
     }
 
-    /// Where the document of a DID may be (where it says, if nothing else), and how far the address is trusted.
+    /// The URLs a DID document may be fetched from, in order, and how far each address is trusted.
     fn places(&self, did: &Did) -> Vec<(Option<String>, Trust)> {
         if did.host() != "localhost" {
             return vec![(None, Trust::Stranger)];
@@ -176,10 +170,10 @@ impl Inner {
         }
     }
 
-    async fn fetch_from(&self, url: &str, trust: Trust, did: &Did) -> Found {
+    async fn fetch_from(&self, url: &str, trust: Trust, did: &Did) -> Resolution {
         // What a stranger is told says nothing about names and addresses inside.
         let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be had: {why}"));
-        let request = Outgoing {
+        let request = FetchRequest {
             method: "GET",
             url: Url::parse(url).map_err(|_| failed("it makes no address"))?,
             headers: vec![("accept".to_owned(), "application/json".to_owned())],
@@ -204,7 +198,7 @@ impl Inner {
             return Err(failed("its host did not send it as JSON"));
         }
         let document = DidDocument::from_slice(&answer.body).map_err(|fault| failed(&fault.to_string()))?;
-        Ok(Arc::new(document.bind(did, self.clock.now(), K1Proof::Optional)?))
+        Ok(Arc::new(document.bind(did, self.clock.now(), K1ProofRule::Optional)?))
     }
 }
 

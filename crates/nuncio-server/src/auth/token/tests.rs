@@ -33,9 +33,9 @@ fn claims(changes: Value) -> Value {
     claims
 }
 
-fn vouched(header: &Value, changes: Value, seconds: i64) -> Result<Vouched, String> {
+fn vouched(header: &Value, changes: Value, seconds: i64) -> Result<VerifiedToken, String> {
     match Token::read(&token(header, &claims(changes))) {
-        Token::Jwt(jwt) => jwt.vouches(&issuer(), Timestamp::from_millis(seconds * 1000)),
+        Token::Jwt(jwt) => jwt.verify_claims(&issuer(), Timestamp::from_millis(seconds * 1000)),
         Token::Opaque => Err("opaque".to_owned()),
         Token::Broken(why) => Err(why),
     }
@@ -53,7 +53,7 @@ fn scopes(changes: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_token_speaks_for_its_subject_until_it_expires() {
+fn token_identifies_its_subject_until_it_expires() {
     let good = vouched(&access(), json!({}), NOW).unwrap();
     let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
     assert_eq!(good.caller.principal, ada);
@@ -67,7 +67,7 @@ fn a_token_speaks_for_its_subject_until_it_expires() {
 }
 
 #[test]
-fn scopes_come_as_a_text_or_as_a_list_and_what_is_none_of_ours_is_left_out() {
+fn token_scopes_are_read_from_text_or_list_and_unknown_ones_ignored() {
     assert_eq!(scopes(json!({})), ["booking:write", "rooms:read"]);
     assert_eq!(scopes(json!({"scope": ["rooms:read", "rooms:read"]})), ["rooms:read"]);
     assert_eq!(scopes(json!({"scope": null, "scp": "rooms:read"})), ["rooms:read"]);
@@ -76,7 +76,7 @@ fn scopes_come_as_a_text_or_as_a_list_and_what_is_none_of_ours_is_left_out() {
 }
 
 #[test]
-fn what_is_wrong_with_its_claims_is_said() {
+fn invalid_token_claims_are_refused_with_the_reason() {
     let cases = [
         (json!({"aud": "other"}), "another audience"),
         (json!({"aud": null}), "another audience"),
@@ -102,7 +102,7 @@ fn what_is_wrong_with_its_claims_is_said() {
 }
 
 #[test]
-fn tokens_of_other_kinds_are_no_access_tokens() {
+fn tokens_of_other_types_are_refused_as_access_tokens() {
     let plain = json!({"alg": "RS256", "typ": "JWT"});
     assert!(vouched(&plain, json!({}), NOW).is_ok());
     assert!(vouched(&json!({"alg": "RS256"}), json!({"typ": "Bearer"}), NOW).is_ok());
@@ -116,7 +116,7 @@ fn tokens_of_other_kinds_are_no_access_tokens() {
 }
 
 #[test]
-fn heads_that_would_switch_the_check_off_are_refused() {
+fn jwt_headers_that_disable_verification_are_refused() {
     for alg in ["none", "None", "HS256", "HS512", "rs256", "", "ES256K"] {
         let why = vouched(&json!({"alg": alg}), json!({}), NOW).unwrap_err();
         assert!(why.contains("never accepted"), "{alg}: {why}");
@@ -126,14 +126,14 @@ fn heads_that_would_switch_the_check_off_are_refused() {
 }
 
 #[test]
-fn a_claim_that_stands_there_twice_is_no_claim() {
+fn duplicate_claim_is_refused() {
     let twice = r#"{"iss":"https://id.example","sub":"ada","aud":"other","aud":"nuncio","exp":1800000100}"#;
     let text = format!("{}.{}.c2ln", part(&access()), URL_SAFE_NO_PAD.encode(twice));
     assert!(matches!(Token::read(&text), Token::Broken(why) if why.contains("claims")));
 }
 
 #[test]
-fn texts_are_told_apart_by_their_form() {
+fn token_text_is_classified_as_jwt_opaque_or_broken() {
     for opaque in ["zb_Sjc9C4n2f", "a.b.c", "a.b", "a.b.c.d.e", "e30.e30.e30", "", "W10.W10.W10"] {
         assert!(matches!(Token::read(opaque), Token::Opaque), "{opaque}");
     }

@@ -14,38 +14,36 @@ mod faults;
 mod fields;
 mod read;
 
-pub(super) use fields::{Control, Field, Group, Item};
+pub(super) use fields::{Control, Field, FieldGroup, FormItem};
 
-/// What a form sends.
-pub(super) type Posted = [(String, String)];
+pub(super) type PostedFields = [(String, String)];
 
-/// A task's form.
-pub(super) struct Form {
-    pub(super) items: Vec<Item>,
-    /// What is wrong, but with no field in particular.
+pub(super) struct TaskForm {
+    pub(super) items: Vec<FormItem>,
+    /// Faults of the whole result.
     pub(super) faults: Vec<String>,
     schema: Option<Value>,
 }
 
-impl Form {
+impl TaskForm {
     /// The empty form of a result. Without a schema the result is one text.
     pub(super) fn of(schema: Option<&Value>, texts: &FormTexts) -> Self {
         Self { items: fields::items(schema, texts), faults: Vec::new(), schema: schema.cloned() }
     }
 
-    /// Puts what was typed into its fields. A field that was not sent stays empty.
-    pub(super) fn fill(&mut self, posted: &Posted) {
+    /// Puts posted text into the fields. A field that was not sent stays empty.
+    pub(super) fn fill(&mut self, posted: &PostedFields) {
         for field in self.fields_mut() {
             field.fill(posted);
         }
     }
 
     /// Whether anything of it was sent at all.
-    pub(super) fn is_in(posted: &Posted) -> bool {
+    pub(super) fn is_in(posted: &PostedFields) -> bool {
         posted.iter().any(|(name, _)| name.starts_with(fields::PREFIX))
     }
 
-    /// The result, or nothing when something is wrong; then the fields say what.
+    /// The result; none if something is wrong, and then with faults on the fields.
     pub(super) fn result(&mut self, texts: &FormTexts) -> Option<Value> {
         let value = self.value(texts);
         let misread = self.fields().any(|field| !field.faults.is_empty());
@@ -66,15 +64,15 @@ impl Form {
     /// Every field, in order.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
         self.items.iter().flat_map(|item| match item {
-            Item::Field(field) => std::slice::from_ref(field),
-            Item::Group(group) => &group.fields,
+            FormItem::Field(field) => std::slice::from_ref(field),
+            FormItem::Group(group) => &group.fields,
         })
     }
 
     fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         self.items.iter_mut().flat_map(|item| match item {
-            Item::Field(field) => std::slice::from_mut(field),
-            Item::Group(group) => group.fields.as_mut_slice(),
+            FormItem::Field(field) => std::slice::from_mut(field),
+            FormItem::Group(group) => group.fields.as_mut_slice(),
         })
     }
 
@@ -82,15 +80,15 @@ impl Form {
         let mut result = Map::new();
         for item in &mut self.items {
             match item {
-                Item::Field(field) if field.pointer.is_empty() => {
+                FormItem::Field(field) if field.pointer.is_empty() => {
                     return field.read(texts).unwrap_or(Value::Null);
                 }
-                Item::Field(field) => {
+                FormItem::Field(field) => {
                     if let Some(value) = field.read(texts) {
                         result.insert(field.key.clone(), value);
                     }
                 }
-                Item::Group(group) => {
+                FormItem::Group(group) => {
                     if let Some(value) = group.read(texts) {
                         result.insert(group.key.clone(), value);
                     }
@@ -119,7 +117,7 @@ impl Form {
         match found {
             Some(field) if field.pointer.is_empty() && misread => {}
             Some(field) if field.faults.is_empty() || !misread => {
-                field.faults.push(faults::say(&field.schema, value.pointer(&fault.pointer), fault, texts));
+                field.faults.push(faults::describe(&field.schema, value.pointer(&fault.pointer), fault, texts));
             }
             None if !misread => self.faults.push(fault.to_string()),
             _ => {}

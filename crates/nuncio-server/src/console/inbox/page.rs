@@ -1,4 +1,4 @@
-//! What the pages of the inbox show, as their templates want it.
+//! View models of the inbox templates.
 
 use askama::Template;
 use nuncio_core::task::{Task, TaskState};
@@ -6,24 +6,24 @@ use nuncio_core::time::Timestamp;
 use nuncio_pages::{Language, Switches};
 use serde_json::Value;
 
-use super::form::{Form, Item};
+use super::display_time::DisplayTime;
+use super::form::{FormItem, TaskForm};
 use super::visitor::Visitor;
-use super::when::When;
 use crate::console::assets;
 use crate::console::texts::Texts;
 
-/// What every page of the console has around it.
-pub(super) struct Frame {
+/// The parts common to every console page.
+pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
     switches: Switches,
     assets: &'static str,
     visitor: Option<Visitor>,
-    /// `?lang=…` where the address says so, so that links go on saying it.
+    /// `?lang=…` if the URL sets the language, so that links keep it.
     pub(super) lang: String,
 }
 
-impl Frame {
+impl PageFrame {
     /// The frame of the page at `path`, which may have a query.
     pub(super) fn new(language: Language, chosen: bool, path: &str, visitor: Option<Visitor>) -> Self {
         let lang = if chosen { format!("?lang={}", language.tag()) } else { String::new() };
@@ -45,7 +45,6 @@ impl Frame {
         self.visitor.as_ref().map_or("", |visitor| &visitor.name)
     }
 
-    /// Their name, where they signed in.
     fn signed_in(&self) -> Option<&str> {
         self.visitor.as_ref().filter(|visitor| visitor.signed_in).map(|visitor| visitor.name.as_str())
     }
@@ -55,8 +54,7 @@ impl Frame {
 #[derive(Template)]
 #[template(path = "inbox.html")]
 pub(super) struct InboxPage {
-    frame: Frame,
-    /// What the visitor has just done.
+    frame: PageFrame,
     news: Option<String>,
     sections: Vec<Section>,
     total: usize,
@@ -65,22 +63,22 @@ pub(super) struct InboxPage {
 
 struct Section {
     heading: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<TaskRow>,
 }
 
-struct Row {
+struct TaskRow {
     href: String,
     title: String,
     agent: String,
-    /// How what is to be done begins, so that tasks of one kind can be told apart.
+    /// The beginning of the inputs, which distinguishes tasks of one tool.
     line: Option<String>,
-    due: When,
+    due: DisplayTime,
     holder: Option<String>,
 }
 
 impl InboxPage {
     pub(super) fn new(
-        frame: Frame,
+        frame: PageFrame,
         mut tasks: Vec<Task>,
         after: Option<&Task>,
         version: String,
@@ -88,7 +86,7 @@ impl InboxPage {
     ) -> Self {
         let text = frame.text;
         tasks.sort_by_key(|task| task.due);
-        let row = |task: &Task| Row {
+        let row = |task: &Task| TaskRow {
             href: address(task, &frame),
             title: task.title.clone(),
             agent: task.agent.to_string(),
@@ -97,7 +95,7 @@ impl InboxPage {
                 .lines()
                 .find(|line| !line.trim().is_empty())
                 .map(|line| line.chars().take(200).collect()),
-            due: When::due(task.due, now, &text.inbox),
+            due: DisplayTime::due(task.due, now, &text.inbox),
             holder: holder(task).filter(|by| *by != frame.name()).map(str::to_owned),
         };
         let section = |heading: &'static str, belongs: &dyn Fn(&Task) -> bool| Section {
@@ -116,8 +114,8 @@ impl InboxPage {
     }
 }
 
-/// What the visitor has just done with a task.
-fn news(task: &Task, frame: &Frame) -> Option<String> {
+/// The notice about the visitor's last action on a task.
+fn news(task: &Task, frame: &PageFrame) -> Option<String> {
     let text = &frame.text.inbox;
     let told = match &task.state {
         TaskState::Done { by, .. } if by == frame.name() => &text.finished,
@@ -132,30 +130,27 @@ fn news(task: &Task, frame: &Frame) -> Option<String> {
 #[derive(Template)]
 #[template(path = "task.html")]
 pub(super) struct TaskPage {
-    frame: Frame,
-    /// What came of what the visitor tried.
+    frame: PageFrame,
     notice: Option<String>,
     title: String,
     path: String,
     watch: String,
     agent: String,
     asked_by: String,
-    since: When,
-    due: When,
+    since: DisplayTime,
+    due: DisplayTime,
     instructions: String,
-    inputs: Vec<(String, Shown)>,
+    inputs: Vec<(String, ValueView)>,
     stage: Stage,
-    form: Form,
+    form: TaskForm,
     /// Whether a form that somebody filled in is shown although the task is not theirs.
     kept: bool,
     reason: String,
     version: String,
 }
 
-/// Something of a peer, as text.
-struct Shown {
+struct ValueView {
     text: String,
-    /// Whether it is JSON rather than words.
     code: bool,
 }
 
@@ -164,23 +159,23 @@ enum Stage {
     Open,
     Mine,
     Others { by: String },
-    Done { by: String, at: When, output: Shown },
-    Refused { by: String, at: When, reason: String },
-    Withdrawn { at: When },
+    Done { by: String, at: DisplayTime, output: ValueView },
+    Refused { by: String, at: DisplayTime, reason: String },
+    Withdrawn { at: DisplayTime },
     Late,
 }
 
-/// What a page of a task shows beside the task.
+/// A failed form submission: the filled-in form and its messages.
 #[derive(Default)]
-pub(super) struct Attempt {
+pub(super) struct FormAttempt {
     pub(super) notice: Option<String>,
     /// The form as it was sent, if it was.
-    pub(super) form: Option<Form>,
+    pub(super) form: Option<TaskForm>,
     pub(super) reason: String,
 }
 
 impl TaskPage {
-    pub(super) fn new(frame: Frame, task: &Task, attempt: Attempt, version: String, now: Timestamp) -> Self {
+    pub(super) fn new(frame: PageFrame, task: &Task, attempt: FormAttempt, version: String, now: Timestamp) -> Self {
         let text = frame.text;
         let stage = stage(task, &frame, now);
         let kept = attempt.form.is_some() && matches!(stage, Stage::Others { .. } | Stage::Open);
@@ -191,12 +186,12 @@ impl TaskPage {
             watch: format!("/console/state?task={}", task.id),
             agent: task.agent.to_string(),
             asked_by: task.asked_by.to_string(),
-            since: When::at(task.created_at),
-            due: When::due(task.due, now, &text.inbox),
+            since: DisplayTime::at(task.created_at),
+            due: DisplayTime::due(task.due, now, &text.inbox),
             instructions: task.instructions.clone(),
-            inputs: task.inputs.iter().map(|(name, value)| (name.clone(), Shown::of(value))).collect(),
+            inputs: task.inputs.iter().map(|(name, value)| (name.clone(), ValueView::of(value))).collect(),
             stage,
-            form: attempt.form.unwrap_or_else(|| Form::of(task.form.as_ref(), &text.form)),
+            form: attempt.form.unwrap_or_else(|| TaskForm::of(task.form.as_ref(), &text.form)),
             kept,
             reason: attempt.reason,
             version,
@@ -204,7 +199,7 @@ impl TaskPage {
         }
     }
 
-    /// How many things are wrong, in words.
+    /// The text of the number of faults.
     fn problems(&self) -> Option<String> {
         let texts = &self.frame.text.form;
         match self.form.problems().count() + self.form.faults.len() {
@@ -215,15 +210,15 @@ impl TaskPage {
     }
 }
 
-fn stage(task: &Task, frame: &Frame, now: Timestamp) -> Stage {
+fn stage(task: &Task, frame: &PageFrame, now: Timestamp) -> Stage {
     match &task.state {
         TaskState::Done { by, at, output } => {
-            Stage::Done { by: by.clone(), at: When::at(*at), output: Shown::of(output) }
+            Stage::Done { by: by.clone(), at: DisplayTime::at(*at), output: ValueView::of(output) }
         }
         TaskState::Refused { by, at, reason } => {
-            Stage::Refused { by: by.clone(), at: When::at(*at), reason: reason.clone() }
+            Stage::Refused { by: by.clone(), at: DisplayTime::at(*at), reason: reason.clone() }
         }
-        TaskState::Withdrawn { at } => Stage::Withdrawn { at: When::at(*at) },
+        TaskState::Withdrawn { at } => Stage::Withdrawn { at: DisplayTime::at(*at) },
         _ if task.due <= now => Stage::Late,
         TaskState::Open => Stage::Open,
         TaskState::Taken { by, .. } if by == frame.name() => Stage::Mine,
@@ -231,7 +226,7 @@ fn stage(task: &Task, frame: &Frame, now: Timestamp) -> Stage {
     }
 }
 
-impl Shown {
+impl ValueView {
     fn of(value: &Value) -> Self {
         match value {
             Value::String(text) => Self { text: text.clone(), code: false },
@@ -247,17 +242,15 @@ impl Shown {
 #[derive(Template)]
 #[template(path = "sign-in.html")]
 pub(super) struct SignInPage {
-    pub(super) frame: Frame,
+    pub(super) frame: PageFrame,
     pub(super) wrong: Option<String>,
-    /// Where to go then.
     pub(super) next: String,
 }
 
-/// A page that says one thing.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub(super) struct MessagePage {
-    pub(super) frame: Frame,
+    pub(super) frame: PageFrame,
     pub(super) heading: String,
     pub(super) why: String,
     /// Somewhere to go: where, and what it is called.
@@ -267,19 +260,17 @@ pub(super) struct MessagePage {
 }
 
 impl MessagePage {
-    /// A page that says why something does not work, and leads back to the inbox.
-    pub(super) fn new(frame: Frame, heading: &str, why: &str) -> Self {
+    /// An error page with a link back to the inbox.
+    pub(super) fn new(frame: PageFrame, heading: &str, why: &str) -> Self {
         let link = (format!("/console/tasks{}", frame.lang), frame.text.inbox.heading.clone());
         Self { frame, heading: heading.to_owned(), why: why.to_owned(), link: Some(link), at_once: false }
     }
 }
 
-/// Where a task is shown.
-fn address(task: &Task, frame: &Frame) -> String {
+fn address(task: &Task, frame: &PageFrame) -> String {
     format!("/console/tasks/{}{}", task.id, frame.lang)
 }
 
-/// Who has a task.
 pub(super) fn holder(task: &Task) -> Option<&str> {
     match &task.state {
         TaskState::Taken { by, .. } => Some(by),
@@ -287,7 +278,7 @@ pub(super) fn holder(task: &Task) -> Option<&str> {
     }
 }
 
-/// A text with its `{blanks}` told apart from the words around them.
+/// Splits a text into its `{blanks}` and the text between.
 fn blanks(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.split(['{', '}']).enumerate().map(|(place, part)| (place % 2 == 1, part))
 }

@@ -1,4 +1,4 @@
-//! Who is signed in, in memory: it ends with the process, and needs no cleaning up on disk.
+//! Sign-in sessions, in memory only: they end with the process.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,9 +12,9 @@ use nuncio_engine::ports::entropy::random_name;
 
 use crate::system::SystemEntropy;
 
-/// How many may be signed in at once. One more, and whoever was away longest is signed out.
+/// Limit of sign-in sessions. Above it the longest idle one ends.
 const MAX_SESSIONS: usize = 1000;
-/// How long somebody may be away.
+/// Idle time after which a session ends.
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// How many wrong keys an address may try before it has to wait.
 const FREE_TRIES: u32 = 10;
@@ -28,11 +28,10 @@ const MAX_ADDRESSES: usize = 10_000;
 /// nothing about others.
 #[derive(Default)]
 pub(super) struct Sessions {
-    open: Mutex<HashMap<Digest, Session>>,
+    open: Mutex<HashMap<Digest, SignInSession>>,
     wrong: Mutex<HashMap<Option<IpAddr>, WrongKeys>>,
 }
 
-/// The wrong keys that came from one address.
 #[derive(Clone, Copy)]
 struct WrongKeys {
     count: u32,
@@ -40,7 +39,6 @@ struct WrongKeys {
 }
 
 impl WrongKeys {
-    /// When the address may try another.
     fn next_try(self) -> Timestamp {
         let doublings = self.count.saturating_sub(FREE_TRIES);
         if doublings == 0 {
@@ -55,24 +53,19 @@ impl WrongKeys {
     }
 }
 
-/// Somebody who is signed in.
 #[derive(Clone)]
-pub(super) struct Session {
-    /// By which key.
+pub(super) struct SignInSession {
     pub(super) key: KeyId,
     /// The digest of the secret they signed in with.
     pub(super) secret: Digest,
-    /// What every form of theirs must send along.
     pub(super) token: String,
     seen: Timestamp,
 }
 
-/// Whether a look counts as being there.
+/// Whether a request extends the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// A person did something.
+pub(super) enum VisitKind {
     Visit,
-    /// A page asked by itself.
     Glance,
 }
 
@@ -82,7 +75,7 @@ pub(super) fn random() -> String {
 }
 
 impl Sessions {
-    /// Signs somebody in; the answer is what their cookie holds.
+    /// Opens a session and returns its cookie value.
     pub(super) fn open(&self, key: KeyId, secret: Digest, now: Timestamp) -> String {
         let mut open = self.lock();
         open.retain(|_, session| !session.is_over(now));
@@ -91,12 +84,11 @@ impl Sessions {
             oldest.map(|cookie| open.remove(&cookie));
         }
         let cookie = random();
-        open.insert(Digest::of_bytes(cookie.as_bytes()), Session { key, secret, token: random(), seen: now });
+        open.insert(Digest::of_bytes(cookie.as_bytes()), SignInSession { key, secret, token: random(), seen: now });
         cookie
     }
 
-    /// Whose cookie it is.
-    pub(super) fn find(&self, cookie: &str, look: Look, now: Timestamp) -> Option<Session> {
+    pub(super) fn find(&self, cookie: &str, look: VisitKind, now: Timestamp) -> Option<SignInSession> {
         let name = Digest::of_bytes(cookie.as_bytes());
         let mut open = self.lock();
         let session = open.get_mut(&name)?;
@@ -104,13 +96,13 @@ impl Sessions {
             open.remove(&name);
             return None;
         }
-        if look == Look::Visit {
+        if look == VisitKind::Visit {
             session.seen = now;
         }
         Some(session.clone())
     }
 
-    /// Signs somebody out.
+    /// Ends a session.
     pub(super) fn close(&self, cookie: &str) {
         self.lock().remove(&Digest::of_bytes(cookie.as_bytes()));
     }
@@ -124,7 +116,6 @@ impl Sessions {
         }
     }
 
-    /// A wrong key was tried.
     pub(super) fn tried(&self, address: Option<IpAddr>, now: Timestamp) {
         let mut wrong = self.lock_wrong();
         if !wrong.contains_key(&address) && wrong.len() >= MAX_ADDRESSES {
@@ -142,12 +133,12 @@ impl Sessions {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Session>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, SignInSession>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Session {
+impl SignInSession {
     fn is_over(&self, now: Timestamp) -> bool {
         now >= self.seen.after(IDLE)
     }
@@ -166,28 +157,28 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_nobody_was_there_for_long_and_a_page_by_itself_is_nobody() {
+    fn sign_in_session_expires_when_idle_and_polling_does_not_extend_it() {
         let sessions = Sessions::default();
         let cookie = sessions.open(key(), Digest::ZERO, at(0));
         let half = IDLE.as_secs() / 2;
-        assert!(sessions.find(&cookie, Look::Visit, at(half)).is_some());
-        assert!(sessions.find(&cookie, Look::Glance, at(half + IDLE.as_secs() - 1)).is_some());
-        assert!(sessions.find(&cookie, Look::Glance, at(half + IDLE.as_secs())).is_none());
-        assert!(sessions.find(&cookie, Look::Visit, at(0)).is_none(), "what is over stays over");
+        assert!(sessions.find(&cookie, VisitKind::Visit, at(half)).is_some());
+        assert!(sessions.find(&cookie, VisitKind::Glance, at(half + IDLE.as_secs() - 1)).is_some());
+        assert!(sessions.find(&cookie, VisitKind::Glance, at(half + IDLE.as_secs())).is_none());
+        assert!(sessions.find(&cookie, VisitKind::Visit, at(0)).is_none(), "what is over stays over");
     }
 
     #[test]
-    fn there_are_never_more_than_so_many_and_who_was_away_longest_goes_first() {
+    fn session_limit_evicts_the_longest_idle_session() {
         let sessions = Sessions::default();
         let cookies: Vec<_> =
             (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), Digest::ZERO, at(second))).collect();
         assert_eq!(sessions.lock().len(), MAX_SESSIONS);
-        assert!(sessions.find(&cookies[0], Look::Glance, at(0)).is_none());
-        assert!(sessions.find(&cookies[1], Look::Glance, at(1)).is_some());
+        assert!(sessions.find(&cookies[0], VisitKind::Glance, at(0)).is_none());
+        assert!(sessions.find(&cookies[1], VisitKind::Glance, at(1)).is_some());
     }
 
     #[test]
-    fn wrong_keys_slow_down_their_own_address_alone() {
+    fn wrong_keys_delay_only_their_own_address() {
         let sessions = Sessions::default();
         let [one, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
         for _ in 0..FREE_TRIES {

@@ -10,23 +10,23 @@ use axum::response::Response;
 use nuncio_core::digest::Digest;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
-use nuncio_http::{ClientAddress, CredentialPlace, report_caller};
+use nuncio_http::{ClientAddress, CredentialLocation, report_caller};
 use nuncio_pages::sender::field;
 use nuncio_pages::{see, written};
 
 use super::Texts;
 use super::page::{MessagePage, SignInPage};
 use super::visitor::{COOKIE, forget, may_work};
-use super::{Asked, Inbox, Reader, stranger, unreadable};
+use super::{Inbox, InboxQuery, PageVisitor, stranger, unreadable};
 
 /// `GET /console/sign-in`
 pub(super) async fn ask(
     State(inbox): State<Arc<Inbox>>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
-    let reader = Reader::new(&asked, identity, headers);
+    let reader = PageVisitor::new(&asked, identity, headers);
     let next = destination(asked.next.as_deref());
     if reader.visitor(&inbox).is_some() {
         return see(&reader.to(&next));
@@ -37,16 +37,16 @@ pub(super) async fn ask(
 /// `POST /console/sign-in`
 pub(super) async fn enter(
     State(inbox): State<Arc<Inbox>>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let reader = Reader::new(&asked, identity, parts.headers);
+    let reader = PageVisitor::new(&asked, identity, parts.headers);
     if let Some(refusal) = stranger(&reader, &parts.uri) {
         return refusal;
     }
-    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Header).await {
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialLocation::Header).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, None, status),
     };
@@ -93,16 +93,16 @@ pub(super) async fn enter(
 /// `POST /console/sign-out`
 pub(super) async fn leave(
     State(inbox): State<Arc<Inbox>>,
-    asked: Query<Asked>,
+    asked: Query<InboxQuery>,
     identity: Option<Extension<Identity>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let reader = Reader::new(&asked, identity, parts.headers);
+    let reader = PageVisitor::new(&asked, identity, parts.headers);
     if let Some(refusal) = stranger(&reader, &parts.uri) {
         return refusal;
     }
-    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Header).await {
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialLocation::Header).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, None, status),
     };
@@ -118,7 +118,7 @@ pub(super) async fn leave(
     }
 }
 
-fn page(reader: &Reader, status: StatusCode, next: String, wrong: Option<String>) -> Response {
+fn page(reader: &PageVisitor, status: StatusCode, next: String, wrong: Option<String>) -> Response {
     let frame = reader.frame(&format!("/console/sign-in?next={next}"), None);
     written(status, &SignInPage { frame, wrong, next })
 }
@@ -130,7 +130,7 @@ fn with_cookie(mut response: Response, asked: &HeaderMap, value: &str) -> Respon
     response
 }
 
-/// Where to go after signing in: a place in the inbox, whatever the address says.
+/// The redirect after signing in, always to a path of the inbox.
 fn destination(wanted: Option<&str>) -> String {
     let inbox = "/console/tasks";
     let is_ours = |place: &&str| {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signing_in_leads_to_the_inbox_and_nowhere_else() {
+    fn sign_in_redirects_only_within_the_inbox() {
         assert_eq!(destination(Some("/console/tasks/task_1")), "/console/tasks/task_1");
         for odd in [
             None,

@@ -1,4 +1,4 @@
-//! Who is at the page, whether a request was sent from it, and what it sends.
+//! The visitor of a page, and the checks on posted forms.
 
 use ::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::body::Body;
@@ -6,28 +6,24 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_engine::ports::store::ApiKey;
-use nuncio_http::CredentialPlace;
-use nuncio_pages::sender::{Cookie, Sender, field, form_fields, is_form, sender};
+use nuncio_http::CredentialLocation;
+use nuncio_pages::sender::{Cookie, RequestSender, field, form_fields, is_form, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::Inbox;
-use super::sessions::Look;
+use super::sessions::VisitKind;
 
-/// What a key must be allowed to do, to work in the inbox.
+/// The permission a key needs for the inbox.
 const SCOPE: &str = "console:tasks";
-/// What the browser of somebody who signed in keeps.
+/// The cookie of a sign-in session.
 pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
 /// How large a form may be.
 const MAX_FORM: usize = 1024 * 1024;
 
-/// Somebody who may work in the inbox.
 #[derive(Clone)]
 pub(super) struct Visitor {
-    /// Who others see.
     pub(super) name: String,
-    /// Who the record names.
     pub(super) principal: Principal,
-    /// What every form of theirs must send along.
     pub(super) token: String,
     /// Whether they signed in, and so can sign out.
     pub(super) signed_in: bool,
@@ -41,7 +37,7 @@ impl Visitor {
     }
 }
 
-/// Who others see when the holder of this key does something.
+/// The display name of the holder of a key.
 pub(super) fn name(key: &ApiKey) -> String {
     let person = key.person.as_ref().map(ToString::to_string);
     person.or_else(|| key.name.clone().filter(|name| !name.trim().is_empty())).unwrap_or_else(|| key.id.to_string())
@@ -53,8 +49,8 @@ pub(super) fn may_work(key: &ApiKey) -> bool {
 }
 
 impl Inbox {
-    /// Who is at the page: somebody on this machine while it is open to them, or who signed in.
-    pub(super) fn visitor(&self, identity: Option<&Identity>, headers: &HeaderMap, look: Look) -> Option<Visitor> {
+    /// The visitor: `local` while the server is open to it, or a signed-in person.
+    pub(super) fn visitor(&self, identity: Option<&Identity>, headers: &HeaderMap, look: VisitKind) -> Option<Visitor> {
         if let Some(Identity::Known(caller)) = identity
             && caller.principal == Principal::Local
         {
@@ -63,7 +59,7 @@ impl Inbox {
         }
         // What no page of ours and no address bar sent does not count, even with the right cookie.
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == Sender::OwnPage)?;
+        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == RequestSender::OwnPage)?;
         let now = self.engine.now();
         let session = self.sessions.find(cookie, look, now)?;
         // A key that was taken back, expired, or never gave as much ends what it opened, and so does a secret that was
@@ -77,13 +73,12 @@ impl Inbox {
         Some(Visitor { name: name(&key), principal, token: session.token, signed_in: true })
     }
 
-    /// What a form sends.
     pub(super) async fn form(
         &self,
         headers: &HeaderMap,
         extensions: &Extensions,
         body: Body,
-        credential: CredentialPlace,
+        credential: CredentialLocation,
     ) -> Result<Vec<(String, String)>, StatusCode> {
         is_form(headers)?;
         let read = self.bodies.at_most(MAX_FORM).read(&self.engine, extensions, body, credential).await;

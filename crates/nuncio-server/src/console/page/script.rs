@@ -1,11 +1,10 @@
-//! What the page's scripts are told: the chosen agent, the words they say, whether to ask for a key.
+//! Data for the scripts of the page: the chosen agent, their texts, whether to ask for a key.
 
 use nuncio_core::agent::{Agent, Capabilities, OptionKind, Sensitivity};
 use serde_json::{Value, json};
 
 use super::{Language, Texts, embedded, title};
 
-/// The data block of the page.
 pub(super) fn data(agent: Option<&Agent>, language: Language, needs_key: bool) -> String {
     embedded(&json!({
         "language": language.tag(),
@@ -42,12 +41,10 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
     })
 }
 
-/// The best history it offers.
 fn history(has: &Capabilities) -> Option<&'static str> {
     has.full_history.then_some("full").or(has.compacted_history.then_some("compacted"))
 }
 
-/// The liveliest stream it offers.
 fn stream(has: &Capabilities) -> &'static str {
     match (has.stream_delta, has.stream_message) {
         (true, _) => "delta",
@@ -56,7 +53,6 @@ fn stream(has: &Capabilities) -> &'static str {
     }
 }
 
-/// A sensitivity as a word for style sheets.
 pub(super) const fn level(sensitivity: Sensitivity) -> &'static str {
     match sensitivity {
         Sensitivity::Low => "low",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{World, agent_body, seed, with_required};
 
 #[tokio::test]
-async fn an_agent_is_made_with_its_manifest_and_read_by_anyone() {
+async fn agent_is_created_with_its_manifest_and_publicly_readable() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let made = ada.send(Method::POST, "/agents", &agent_body(&seed())).await;
@@ -31,7 +31,7 @@ async fn an_agent_is_made_with_its_manifest_and_read_by_anyone() {
 }
 
 #[tokio::test]
-async fn a_wrong_manifest_makes_no_agent() {
+async fn invalid_manifest_creates_no_agent() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let mut wrong = seed();
@@ -50,7 +50,7 @@ async fn a_wrong_manifest_makes_no_agent() {
 }
 
 #[tokio::test]
-async fn only_a_person_makes_agents_and_only_the_owner_changes_them() {
+async fn only_people_create_agents_and_only_owners_change_them() {
     let world = World::start().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = ada.make_agent(&agent_body(&seed())).await;
@@ -80,7 +80,7 @@ async fn only_a_person_makes_agents_and_only_the_owner_changes_them() {
 }
 
 #[tokio::test]
-async fn an_agents_token_is_rotated_and_revoked() {
+async fn agents_token_is_rotated_and_revoked() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (id, first) = ada.make_agent(&json!({"display_name": "Hidden"})).await;
@@ -99,7 +99,7 @@ async fn an_agents_token_is_rotated_and_revoked() {
 }
 
 #[tokio::test]
-async fn public_agents_are_found_by_their_words_page_by_page() {
+async fn public_agents_are_searched_by_text_in_pages() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     for name in ["Notes one", "Notes two", "Notes three"] {
@@ -138,7 +138,7 @@ async fn public_agents_are_found_by_their_words_page_by_page() {
 }
 
 #[tokio::test]
-async fn an_account_changes_field_by_field() {
+async fn agent_account_is_patched_per_field() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes", "description": "Keeps notes."})).await;

@@ -1,4 +1,4 @@
-//! Consent: signed by the device, held against the manifest the person saw, and asked for anew when that changes.
+//! Consent: signed by the device, bound to the manifest the person saw, and required again after a change.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
 
 /// The seed's §2.4: the very body of its example, and the signature it lacks.
 #[tokio::test]
-async fn a_person_allows_an_agent_something_and_their_device_signs_it() {
+async fn consent_is_signed_by_a_device_of_the_person() {
     let world = World::start().await;
     let (_, agent, token, ada) = cast(&world).await;
     let body = json!({"agent_id": agent, "granted_scopes": ["filesystem:read"]});
@@ -83,7 +83,7 @@ async fn a_person_allows_an_agent_something_and_their_device_signs_it() {
 }
 
 #[tokio::test]
-async fn consent_is_to_what_was_seen_and_to_what_there_is() {
+async fn consent_to_an_outdated_or_unknown_manifest_is_refused() {
     let world = World::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let seen = owner.get(&format!("/agents/{agent}")).await.data()["capability_manifest_hash"].clone();
@@ -131,7 +131,7 @@ async fn consent_is_to_what_was_seen_and_to_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_required_scope_cannot_be_left_out() {
+async fn consent_without_a_required_scope_is_refused() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let mut manifest = seed();
@@ -145,7 +145,7 @@ async fn a_required_scope_cannot_be_left_out() {
 }
 
 #[tokio::test]
-async fn a_grant_is_for_once_for_a_time_or_until_revoked() {
+async fn consent_lasts_once_for_a_time_or_until_revoked() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
@@ -175,7 +175,7 @@ async fn a_grant_is_for_once_for_a_time_or_until_revoked() {
 }
 
 #[tokio::test]
-async fn what_is_taken_back_is_over_for_good() {
+async fn revoked_consent_cannot_be_used_again() {
     let world = World::start().await;
     let (_, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
@@ -194,7 +194,7 @@ async fn what_is_taken_back_is_over_for_good() {
 
 /// What breaks is suspended at once, the rest goes on, and a new yes ends it.
 #[tokio::test]
-async fn a_breaking_change_suspends_what_it_touches_until_a_new_yes() {
+async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
@@ -229,7 +229,7 @@ async fn a_breaking_change_suspends_what_it_touches_until_a_new_yes() {
 
 /// Skipping versions hides nothing; bringing the old contract back ends it.
 #[tokio::test]
-async fn every_version_is_judged_against_the_one_that_was_accepted() {
+async fn new_manifest_is_judged_against_the_accepted_version() {
     let world = World::start().await;
     let (owner, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
@@ -252,7 +252,7 @@ async fn every_version_is_judged_against_the_one_that_was_accepted() {
 }
 
 #[tokio::test]
-async fn what_was_gone_does_not_come_back_unasked() {
+async fn scope_removed_and_added_again_needs_new_consent() {
     let world = World::start().await;
     let (owner, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
@@ -265,9 +265,8 @@ async fn what_was_gone_does_not_come_back_unasked() {
     assert_eq!(back["pending_reauth"]["scopes"], json!(["filesystem:read"]));
 }
 
-/// Layer 6: server, agent and device verify it alone; whoever alters it is caught.
 #[tokio::test]
-async fn the_ledger_is_verified_by_anyone_with_the_keys() {
+async fn ledger_verifies_with_the_public_keys() {
     let world = World::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;

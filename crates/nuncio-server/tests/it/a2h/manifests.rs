@@ -1,4 +1,4 @@
-//! Manifests: every rule at the door, one version after the other, and what a change does.
+//! Manifests: validation rules, versions, and the effects of a change.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,6 @@ async fn agent(world: &World) -> (Handset, String) {
     (ada, id)
 }
 
-/// A manifest of about so many bytes.
 fn of_size(bytes: usize) -> Value {
     let mut manifest = seed();
     let used = nuncio_core::digest::canonical(&manifest).len();
@@ -26,7 +25,7 @@ fn of_size(bytes: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_version_follows_the_other_and_the_same_again_is_none() {
+async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let changed = ada.publish(&id, &with_required(&["mode"])).await;
@@ -67,7 +66,7 @@ async fn a_version_follows_the_other_and_the_same_again_is_none() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_happen_and_does_nothing() {
+async fn manifest_dry_run_reports_effects_and_changes_nothing() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}/manifest:diff");
@@ -85,7 +84,7 @@ async fn a_dry_run_says_what_would_happen_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_race_is_seen_by_if_match() {
+async fn stale_if_match_is_refused() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -111,7 +110,7 @@ async fn a_lost_race_is_seen_by_if_match() {
 
 /// The seed's §2.3 and acceptance row 1, counted on canonical bytes.
 #[tokio::test]
-async fn size_is_counted_on_canonical_bytes() {
+async fn manifest_size_is_measured_on_canonical_bytes() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -145,7 +144,7 @@ async fn size_is_counted_on_canonical_bytes() {
 }
 
 #[tokio::test]
-async fn what_two_readers_would_read_differently_is_refused() {
+async fn ambiguous_json_in_a_manifest_is_refused() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -170,7 +169,7 @@ async fn what_two_readers_would_read_differently_is_refused() {
 
 /// Every code of the digest's §8 that a manifest alone can earn.
 #[tokio::test]
-async fn every_rule_has_its_code() {
+async fn every_manifest_rule_has_its_error_code() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let broken = |change: fn(&mut Value)| {
@@ -243,7 +242,7 @@ async fn fifty_concurrent_patches_leave_no_gap() {
 
 /// With `If-Match`, exactly one of many gets through.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_saw_the_same_one_wins() {
+async fn one_of_concurrent_manifest_updates_wins() {
     let world = World::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{DeviceKey, Handset};
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -16,7 +16,7 @@ use super::World;
 use crate::agents::DESK;
 
 #[tokio::test]
-async fn an_invite_lets_one_device_in_and_only_with_its_key() {
+async fn invite_enrols_one_device_with_proof_of_its_key() {
     let world = World::start().await;
     let code = world.invite("ada").await;
     let (key, other) = (DeviceKey::new(), DeviceKey::new());
@@ -46,9 +46,9 @@ async fn an_invite_lets_one_device_in_and_only_with_its_key() {
 }
 
 #[tokio::test]
-async fn an_invite_pins_the_key_that_signs_tokens() {
+async fn invite_pins_the_key_that_signs_tokens() {
     let world = World::start().await;
-    let order = Order::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
+    let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let invite = world.gateway.order(order).await.unwrap();
     assert_eq!(invite["server"], json!(world.gateway.server().url()));
     let device = Handset::enrol(&world.server, invite["code"].as_str().unwrap()).await;
@@ -77,7 +77,7 @@ async fn an_invite_pins_the_key_that_signs_tokens() {
 }
 
 #[tokio::test]
-async fn a_token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
+async fn token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
     let world = World::start().await;
     let mut ada = world.person("ada").await;
     assert_eq!(ada.get("/users/me").await.data()["user_id"], "ada");
@@ -90,7 +90,7 @@ async fn a_token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_signature_counts_once_here_and_now() {
+async fn device_signature_is_accepted_once_and_only_here() {
     let world = World::start().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let now = world.clock.now();
@@ -112,7 +112,7 @@ async fn a_signature_counts_once_here_and_now() {
 }
 
 #[tokio::test]
-async fn a_device_that_was_taken_away_is_out_at_once() {
+async fn revoked_device_is_refused_at_once() {
     let world = World::start().await;
     let laptop = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
@@ -132,10 +132,10 @@ async fn a_device_that_was_taken_away_is_out_at_once() {
     assert_eq!(again.refusal(), (401, "DEVICE_REFUSED"));
     assert_eq!(laptop.get("/users/me").await.status, 200);
 
-    let order = Order::UserRevoke { name: PersonName::parse("ada").unwrap(), device: None };
+    let order = AdminCommand::UserRevoke { name: PersonName::parse("ada").unwrap(), device: None };
     assert_eq!(world.gateway.order(order).await.unwrap()["revoked"].as_array().unwrap().len(), 1);
     assert_eq!(laptop.get("/users/me").await.status, 401);
-    let users = world.gateway.order(Order::UserList).await.unwrap();
+    let users = world.gateway.order(AdminCommand::UserList).await.unwrap();
     assert_eq!((&users["users"][0]["name"], &users["users"][0]["devices"]), (&json!("ada"), &json!(0)));
 }
 
@@ -157,9 +157,9 @@ async fn device_token_is_refused_outside_a2h() {
 }
 
 #[tokio::test]
-async fn an_invite_is_good_for_as_long_as_the_operator_says() {
+async fn invite_expires_at_the_time_set_by_the_operator() {
     let world = World::start().await;
-    let order = Order::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: Some(60) };
+    let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: Some(60) };
     let invite = world.gateway.order(order).await.unwrap();
     assert_eq!(invite["expires_at"], json!(world.clock.now().after(Duration::from_secs(60))));
     world.clock.advance(Duration::from_secs(60));
@@ -169,7 +169,7 @@ async fn an_invite_is_good_for_as_long_as_the_operator_says() {
 }
 
 #[tokio::test]
-async fn a_device_invites_another_of_the_same_person_and_nobody_else_does() {
+async fn only_own_devices_invite_further_devices_of_a_person() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let invite = async |token: Option<&str>, body: Value| {
@@ -179,7 +179,7 @@ async fn a_device_invites_another_of_the_same_person_and_nobody_else_does() {
     assert_eq!(invite(None, json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&agent), json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&ada.token), json!({"name": "ben"})).await.refusal(), (400, "BAD_REQUEST"));
-    let key = Order::KeyCreate {
+    let key = AdminCommand::KeyCreate {
         name: None,
         person: Some(PersonName::parse("ada").unwrap()),
         scopes: Vec::new(),
@@ -201,7 +201,7 @@ async fn a_device_invites_another_of_the_same_person_and_nobody_else_does() {
     let devices = phone.get("/users/me/devices").await;
     assert_eq!(devices.data().as_array().unwrap().len(), 2);
     // It is written down who was invited.
-    let records = world.gateway.order(Order::AuditList { after: 0, limit: 100 }).await.unwrap();
+    let records = world.gateway.order(AdminCommand::AuditList { after: 0, limit: 100 }).await.unwrap();
     let records = records["records"].as_array().unwrap().clone();
     let by =
         |record: &Value| record["record"]["happened"] == "person_invited" && record["record"]["by"] == "person:ada";

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{Handset, OutsideAgent, Reply, artifact, text};
+use nuncio_testkit::a2h::{A2hResponse, ExternalAgent, Handset, artifact, text};
 use serde_json::{Value, json};
 
 use super::{World, agent_body, seed};
@@ -16,7 +16,7 @@ pub(super) struct Scene {
     pub(super) world: World,
     pub(super) owner: Handset,
     pub(super) ada: Handset,
-    pub(super) agent: OutsideAgent,
+    pub(super) agent: ExternalAgent,
     pub(super) relation: String,
     pub(super) conversation: String,
 }
@@ -26,15 +26,15 @@ impl Scene {
         let world = World::start().await;
         let owner = world.person("owner").await;
         let ada = world.person("ada").await;
-        let agent = OutsideAgent::new(&world.server, owner.make_agent(&agent_body(&seed())).await);
+        let agent = ExternalAgent::new(&world.server, owner.make_agent(&agent_body(&seed())).await);
         let relation = ada.allow(&agent.id, json!(["filesystem:read"])).await["id"].as_str().unwrap().to_owned();
         let conversation = ada.converse("h2a", json!([agent.member()])).await;
         Self { world, owner, ada, agent, relation, conversation }
     }
 
     /// Another agent, with which Ada deals too.
-    pub(super) async fn another_agent(&self) -> OutsideAgent {
-        let agent = OutsideAgent::new(&self.world.server, self.owner.make_agent(&agent_body(&seed())).await);
+    pub(super) async fn another_agent(&self) -> ExternalAgent {
+        let agent = ExternalAgent::new(&self.world.server, self.owner.make_agent(&agent_body(&seed())).await);
         self.ada.allow(&agent.id, json!(["filesystem:read"])).await;
         agent
     }
@@ -64,7 +64,7 @@ pub(super) fn path(conversation: &str) -> String {
 }
 
 #[tokio::test]
-async fn two_have_one_conversation_whoever_begins_it() {
+async fn two_parties_share_one_conversation() {
     let scene = Scene::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let body = json!({"type": "h2a", "with": [Handset::member("ada")]});
@@ -111,7 +111,7 @@ async fn two_have_one_conversation_whoever_begins_it() {
 }
 
 #[tokio::test]
-async fn conversations_that_cannot_be_are_refused() {
+async fn invalid_conversations_are_refused() {
     let scene = Scene::start().await;
     let ada = &scene.ada;
     scene.world.person("bob").await;
@@ -153,7 +153,7 @@ async fn conversations_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn somebody_elses_conversation_is_not_there() {
+async fn conversation_is_not_found_for_non_members() {
     let scene = Scene::start().await;
     let bob = scene.world.person("bob").await;
     let other = scene.another_agent().await;
@@ -187,7 +187,7 @@ async fn somebody_elses_conversation_is_not_there() {
 
 /// The seed's §3: both messages travel as sealed bytes, with their kind in clear.
 #[tokio::test]
-async fn the_seeds_two_messages_travel_sealed() {
+async fn specification_example_messages_are_relayed_sealed() {
     let scene = Scene::start().await;
     let call = br#"{"type":"artifact","artifact":{"subtype":"tool_call","call_id":"call_abc123","tool_name":"read_file","arguments":{"path":"/Users/alice/notes.md"},"permission_scope":"filesystem:read","timeout_ms":5000}}"#;
     let answer = br#"{"type":"artifact","artifact":{"subtype":"tool_response","call_id":"call_abc123","status":"ok","result":{"content":"...file content..."}}}"#;
@@ -226,7 +226,7 @@ async fn the_seeds_two_messages_travel_sealed() {
 }
 
 #[tokio::test]
-async fn messages_that_cannot_be_are_refused_and_nothing_is_kept() {
+async fn invalid_messages_are_refused_and_not_stored() {
     let scene = Scene::start().await;
     let (bad, large) = ((400, "BAD_REQUEST"), (413, "BODY_TOO_LARGE"));
     let full = STANDARD.encode(vec![1; 512 * 1024 + 1]);
@@ -287,7 +287,7 @@ async fn messages_that_cannot_be_are_refused_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn the_same_message_is_taken_once() {
+async fn repeated_message_is_stored_once() {
     let scene = Scene::start().await;
     let sent = text("m1", json!({"ct": "one"}));
     let first = scene.ada.post(&scene.conversation, &sent).await;
@@ -311,7 +311,7 @@ async fn the_same_message_is_taken_once() {
     assert_eq!(scene.ada.post(&with_bob, &text("m1", json!({"ct": "four"}))).await.status, 201);
 
     let racing = text("race", json!({"ct": "race"}));
-    let answers: Vec<Reply> = join_all((0..20).map(|_| scene.ada.post(&scene.conversation, &racing))).await;
+    let answers: Vec<A2hResponse> = join_all((0..20).map(|_| scene.ada.post(&scene.conversation, &racing))).await;
     assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
     assert!(answers.iter().all(|answer| answer.data() == answers[0].data()));
     let names: Vec<_> = scene.messages().await.iter().map(|message| message["client_message_id"].clone()).collect();
@@ -320,7 +320,7 @@ async fn the_same_message_is_taken_once() {
 
 /// The seed's §5: sixty tool calls a minute and agent.
 #[tokio::test]
-async fn an_agent_calls_sixty_tools_a_minute_and_no_more() {
+async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
     let scene = Scene::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
@@ -356,7 +356,7 @@ async fn an_agent_calls_sixty_tools_a_minute_and_no_more() {
 }
 
 #[tokio::test]
-async fn numbers_have_no_gaps_however_many_write_at_once() {
+async fn concurrent_messages_are_numbered_without_gaps() {
     let scene = Scene::start().await;
     let posted = join_all((0..50).map(|number| {
         let (scene, sent) = (&scene, text(&format!("m{number}"), json!({"n": number})));
@@ -381,13 +381,13 @@ async fn numbers_have_no_gaps_however_many_write_at_once() {
 }
 
 #[tokio::test]
-async fn messages_come_in_pages_that_are_never_too_large() {
+async fn message_pages_are_bounded_in_size() {
     let scene = Scene::start().await;
     for number in 1..=25 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
     }
     let here = format!("{}/messages", path(&scene.conversation));
-    let seqs = |page: &Reply| -> Vec<u64> {
+    let seqs = |page: &A2hResponse| -> Vec<u64> {
         page.data().as_array().unwrap().iter().map(|message| message["conversation_seq"].as_u64().unwrap()).collect()
     };
     let first = scene.agent.get(&here).await;
@@ -410,14 +410,14 @@ async fn messages_come_in_pages_that_are_never_too_large() {
 }
 
 #[tokio::test]
-async fn each_side_says_how_far_it_has_read() {
+async fn both_sides_can_set_their_read_position() {
     let scene = Scene::start().await;
     for number in 1..=3 {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({}))).await.data();
     }
     let here = path(&scene.conversation);
     // Whoever sends has read what they sent.
-    let places = |reply: Reply| (reply.data()["read_seq"].clone(), reply.data()["last_seq"].clone());
+    let places = |reply: A2hResponse| (reply.data()["read_seq"].clone(), reply.data()["last_seq"].clone());
     assert_eq!(places(scene.ada.get(&here).await), (json!(0), json!(3)));
     assert_eq!(places(scene.agent.get(&here).await), (json!(3), json!(3)));
     let read = async |seq: u64| places(scene.ada.send(Method::PATCH, &here, &json!({"read_seq": seq})).await);
@@ -439,7 +439,7 @@ async fn each_side_says_how_far_it_has_read() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_once_it_is_over_between_them() {
+async fn messages_are_refused_after_the_relation_ended() {
     let scene = Scene::start().await;
     scene.agent.post(&scene.conversation, &text("m1", json!({}))).await.data();
     scene.ada.consent(Method::DELETE, &format!("/h2a/relations/{}", scene.relation), json!({})).await.data();
@@ -453,7 +453,7 @@ async fn nothing_is_said_once_it_is_over_between_them() {
 }
 
 #[tokio::test]
-async fn the_doors_of_one_agent_are_closed_to_others() {
+async fn agent_routes_refuse_other_callers() {
     let scene = Scene::start().await;
     let other = scene.another_agent().await;
     let poll = format!("/agents/{}/messages/poll?wait=0", scene.agent.id);

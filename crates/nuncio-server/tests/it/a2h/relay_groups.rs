@@ -12,7 +12,7 @@ fn members(data: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn members_come_and_go() {
+async fn group_members_can_join_and_leave() {
     let scene = Scene::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let (bob, carol) = (scene.world.person("bob").await, scene.world.person("carol").await);
@@ -68,7 +68,7 @@ async fn members_come_and_go() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_is_out_however_few_stay() {
+async fn leaving_member_loses_access_even_in_a_small_group() {
     let scene = Scene::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([Handset::member("bob")])).await;
@@ -89,7 +89,7 @@ async fn whoever_leaves_is_out_however_few_stay() {
 }
 
 #[tokio::test]
-async fn a_group_has_at_most_five_hundred_members() {
+async fn group_has_at_most_five_hundred_members() {
     let scene = Scene::start().await;
     let names: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
     for some in names.chunks(50) {
@@ -112,9 +112,8 @@ async fn a_group_has_at_most_five_hundred_members() {
     scene.ada.post(&id, &text("m1", json!({}))).await.data();
 }
 
-/// Messages and members move at once: nobody who was in it at a message's time misses it.
 #[tokio::test]
-async fn members_change_while_others_write() {
+async fn group_membership_changes_during_concurrent_messages() {
     let scene = Scene::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([scene.agent.member()])).await;

@@ -5,26 +5,25 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{DeviceKey, Handset, Reply};
+use nuncio_testkit::a2h::{A2hResponse, DeviceKey, Handset};
 use serde_json::{Value, json};
 
 use super::relay::Scene;
 
 const ADAS: &str = "/keys/users/ada/devices";
 
-/// Some one-time keys of a device, and its fallback key.
 fn one_time_keys(device: &Handset, names: &[&str]) -> Vec<Value> {
     let one = |name: &&str| json!(device.key().one_time_key(&device.id, name, false));
     let fallback = json!(device.key().one_time_key(&device.id, "fallback", true));
     names.iter().map(one).chain([fallback]).collect()
 }
 
-fn devices(reply: &Reply) -> Vec<&str> {
+fn devices(reply: &A2hResponse) -> Vec<&str> {
     reply.data().as_array().unwrap().iter().map(|bundle| bundle["device_id"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
-async fn devices_and_agents_bring_their_keys_and_others_find_them() {
+async fn uploaded_device_and_agent_keys_are_found_by_peers() {
     let scene = Scene::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let bundle = ada.bundle("ada", 1);
@@ -68,7 +67,7 @@ async fn devices_and_agents_bring_their_keys_and_others_find_them() {
 }
 
 #[tokio::test]
-async fn keys_that_are_not_theirs_are_refused_and_nothing_changes() {
+async fn keys_of_another_owner_are_refused() {
     let scene = Scene::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
@@ -160,7 +159,7 @@ fn changed_key(device: &Handset, seq: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_one_time_key_is_handed_out_once() {
+async fn one_time_key_is_claimed_once() {
     let scene = Scene::start().await;
     let names: Vec<String> = (0..40).map(|number| format!("k{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -194,7 +193,7 @@ async fn a_one_time_key_is_handed_out_once() {
 }
 
 #[tokio::test]
-async fn a_device_vouches_for_another_of_the_same_person() {
+async fn device_cross_signs_another_device_of_its_person() {
     let scene = Scene::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
@@ -219,7 +218,7 @@ async fn a_device_vouches_for_another_of_the_same_person() {
 }
 
 #[tokio::test]
-async fn who_talks_with_someone_hears_of_their_new_keys_and_of_those_that_are_gone() {
+async fn conversation_partners_are_notified_of_key_changes() {
     let scene = Scene::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
@@ -248,7 +247,7 @@ async fn who_talks_with_someone_hears_of_their_new_keys_and_of_those_that_are_go
 }
 
 #[tokio::test]
-async fn a_backup_is_kept_as_it_was_sealed() {
+async fn key_backup_is_stored_unchanged() {
     let scene = Scene::start().await;
     let (ada, bob) = (&scene.ada, scene.world.person("bob").await);
     let key = URL_SAFE_NO_PAD.encode([5; 32]);

@@ -25,7 +25,7 @@ impl Shapes {
 }
 
 #[tokio::test]
-async fn what_is_answered_is_what_the_document_says() {
+async fn relay_responses_match_the_openapi_document() {
     let scene = Scene::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

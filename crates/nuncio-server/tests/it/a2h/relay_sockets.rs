@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{Handset, OutsideAgent, Socket, artifact, text};
+use nuncio_testkit::a2h::{ExternalAgent, Handset, Socket, artifact, text};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn seqs(messages: &[Value]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_message_comes_at_once_to_every_device_and_to_the_agent() {
+async fn message_is_pushed_to_every_device_and_the_agent() {
     let scene = Scene::start().await;
     let phone = scene.phone().await;
     let (mut one, _) = scene.ada.connect().await;
@@ -62,7 +62,7 @@ async fn a_message_comes_at_once_to_every_device_and_to_the_agent() {
 }
 
 #[tokio::test]
-async fn a_person_who_was_away_gets_everything_in_order() {
+async fn reconnecting_person_gets_missed_messages_in_order() {
     let scene = Scene::start().await;
     write(&scene, 1..=30).await;
     let (mut socket, _) = scene.ada.connect().await;
@@ -73,7 +73,7 @@ async fn a_person_who_was_away_gets_everything_in_order() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_taken_up_where_it_was() {
+async fn reconnected_socket_resumes_after_the_last_event() {
     let scene = Scene::start().await;
     let (mut socket, _) = scene.ada.connect().await;
     write(&scene, 1..=4).await;
@@ -97,7 +97,7 @@ async fn a_broken_connection_is_taken_up_where_it_was() {
 }
 
 #[tokio::test]
-async fn messages_come_again_by_their_conversation() {
+async fn socket_resume_replays_messages_per_conversation() {
     let scene = Scene::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
@@ -144,7 +144,7 @@ async fn messages_come_again_by_their_conversation() {
 }
 
 #[tokio::test]
-async fn the_largest_message_arrives_in_small_frames() {
+async fn largest_message_is_split_into_small_frames() {
     let scene = Scene::start().await;
     let url = format!("{}/a2h/ws/human", scene.world.server.url());
     let mut socket = Socket::open_for_frames(&url, 20 * 1024).await;
@@ -158,7 +158,7 @@ async fn the_largest_message_arrives_in_small_frames() {
 }
 
 #[tokio::test]
-async fn each_side_hears_how_far_the_other_has_read() {
+async fn read_positions_are_pushed_to_the_other_side() {
     let scene = Scene::start().await;
     let phone = scene.phone().await;
     write(&scene, 1..=2).await;
@@ -179,7 +179,7 @@ async fn each_side_hears_how_far_the_other_has_read() {
 }
 
 #[tokio::test]
-async fn one_device_takes_a_call_upon_itself() {
+async fn one_device_claims_a_tool_call() {
     let scene = Scene::start().await;
     let (laptop, phone) = (&scene.ada, scene.phone().await);
     let (mut one, _) = laptop.connect().await;
@@ -222,7 +222,6 @@ async fn one_device_takes_a_call_upon_itself() {
     }
 }
 
-/// What an agent is told, without those that were before the messages.
 fn messages(page: &Value) -> Vec<u64> {
     let all = page["data"].as_array().unwrap().iter();
     all.filter(|event| event["type"] == "message.new")
@@ -235,7 +234,7 @@ async fn say(scene: &Scene, number: u64) {
 }
 
 #[tokio::test]
-async fn an_agent_polls_for_what_it_is_told() {
+async fn agent_polls_for_its_events() {
     let scene = Scene::start().await;
     let agent = &scene.agent;
     for number in 1..=3 {
@@ -263,14 +262,14 @@ async fn an_agent_polls_for_what_it_is_told() {
     }
 }
 
-fn polling(agent: &OutsideAgent, query: &str) -> tokio::task::JoinHandle<nuncio_testkit::a2h::Reply> {
+fn polling(agent: &ExternalAgent, query: &str) -> tokio::task::JoinHandle<nuncio_testkit::a2h::A2hResponse> {
     let (server, token) = (agent.server.clone(), agent.token.clone());
     let path = format!("/agents/{}/messages/poll{query}", agent.id);
     tokio::spawn(async move { server.send(Method::GET, &path, Some(&token), None).await })
 }
 
 #[tokio::test]
-async fn a_poll_waits_until_a_message_comes_or_its_time_is_over() {
+async fn long_poll_returns_on_a_message_or_timeout() {
     let scene = Scene::start().await;
     let agent = &scene.agent;
     let cursor = agent.poll("?wait=0").await.body["next_cursor"].as_str().unwrap().to_owned();
@@ -303,7 +302,7 @@ async fn a_poll_waits_until_a_message_comes_or_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_poll_is_never_too_large() {
+async fn poll_response_is_bounded_in_size() {
     let scene = Scene::start().await;
     let large = STANDARD.encode(vec![7; 512 * 1024]);
     for number in 1..=6 {
@@ -320,9 +319,8 @@ async fn an_answer_to_a_poll_is_never_too_large() {
     assert_eq!(found, [1, 2, 3, 4, 5, 6]);
 }
 
-/// A message that was kept long enough is gone, and so is the event that told of it.
 #[tokio::test]
-async fn what_is_forgotten_is_passed_over() {
+async fn deleted_messages_are_skipped_by_polls() {
     let mut scene = Scene::start().await;
     for number in 1..=2 {
         say(&scene, number).await;

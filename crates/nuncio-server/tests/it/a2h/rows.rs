@@ -8,7 +8,7 @@ use super::{World, agent_body, seed, with_required};
 
 /// Row 1: `capability_manifest` is kept with the agent, at most 128 KB; `manifests.rs` counts the bytes.
 #[tokio::test]
-async fn row_1_a_manifest_is_kept_with_its_agent() {
+async fn row_1_manifest_is_stored_with_its_agent() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes"})).await;
@@ -38,7 +38,7 @@ async fn row_2_version_and_hash_follow_the_manifest() {
 
 /// Row 3: `granted_scopes` are kept with the relation, none at first.
 #[tokio::test]
-async fn row_3_granted_scopes_are_kept_with_the_relation() {
+async fn row_3_granted_scopes_are_stored_with_the_relation() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&agent_body(&seed())).await;
@@ -51,7 +51,7 @@ async fn row_3_granted_scopes_are_kept_with_the_relation() {
 
 /// Row 4: the server's judge asks for new consent by the seed's §2.5, every row of its table.
 #[tokio::test]
-async fn row_4_the_judge_follows_the_seeds_table() {
+async fn row_4_judge_follows_the_specification_table() {
     type Change = fn(&mut Value);
     let table: [(&str, bool, Change, Change); 9] = [
         (
@@ -134,7 +134,7 @@ async fn row_4_the_judge_follows_the_seeds_table() {
 /// Row 8: nothing we say claims tool calls in groups, and the reason for refusing them has its word
 /// (`wire/artifact.rs`).
 #[tokio::test]
-async fn row_8_nothing_claims_tool_calls_in_groups() {
+async fn row_8_tool_calls_in_groups_are_not_offered() {
     let world = World::start().await;
     let scopes = world.server.send(Method::GET, "/scopes", None, None).await;
     assert_eq!(scopes.body["data"].as_array().unwrap().len(), 4);

@@ -1,9 +1,9 @@
-//! Events over WebSockets: now to whoever is there, later to whoever was away, and nothing lost between.
+//! Events over WebSockets: pushed to connected devices, replayed to those that were offline, none lost.
 
 use std::time::Duration;
 
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{Handset, Heard, Socket};
+use nuncio_testkit::a2h::{Handset, Socket, SocketMessage};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
@@ -18,7 +18,6 @@ async fn connect_agent(world: &World, id: &str, token: &str) -> Socket {
     socket
 }
 
-/// Everything that was told so far, in order; it is all acknowledged.
 async fn caught_up(device: &Handset) {
     let (mut socket, hello) = device.connect().await;
     let last = hello["last_seq"].as_u64().unwrap();
@@ -52,7 +51,7 @@ pub(super) async fn socket_gauge(world: &World) -> i64 {
 
 /// The whole story, on both sides.
 #[tokio::test]
-async fn a_change_is_told_at_once_to_every_device_and_to_the_agent() {
+async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
@@ -101,7 +100,7 @@ async fn a_change_is_told_at_once_to_every_device_and_to_the_agent() {
 
 /// Three breaking changes, a crash of nothing, and a person who was on a journey.
 #[tokio::test]
-async fn a_person_who_was_away_for_three_changes_sees_what_matters() {
+async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
@@ -148,7 +147,7 @@ async fn a_person_who_was_away_for_three_changes_sees_what_matters() {
 }
 
 #[tokio::test]
-async fn what_was_not_acknowledged_comes_again_and_the_rest_does_not() {
+async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
@@ -189,10 +188,10 @@ async fn pinged(socket: &mut Socket) {
     loop {
         match socket.hear().await {
             // Frames are heard in order: once this is answered, so is the ping.
-            Heard::Ping => socket.say(&json!({"type": "resume", "after": 1000})).await,
-            Heard::Frame(frame) if frame["type"] == "resume.ok" => return,
-            Heard::Frame(frame) => assert_eq!(frame["type"], "user.devices_changed"),
-            Heard::Closed(code) => panic!("the connection ended: {code}"),
+            SocketMessage::Ping => socket.say(&json!({"type": "resume", "after": 1000})).await,
+            SocketMessage::Frame(frame) if frame["type"] == "resume.ok" => return,
+            SocketMessage::Frame(frame) => assert_eq!(frame["type"], "user.devices_changed"),
+            SocketMessage::Closed(code) => panic!("the connection ended: {code}"),
         }
     }
 }
@@ -206,7 +205,7 @@ async fn live(world: &World, socket: &mut Socket, pings: u32) {
 }
 
 #[tokio::test]
-async fn a_token_that_runs_out_ends_the_connection() {
+async fn expired_token_closes_the_socket() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (mut socket, hello) = ada.connect().await;
@@ -214,7 +213,7 @@ async fn a_token_that_runs_out_ends_the_connection() {
     // 240 seconds: a minute is left.
     world.clock.pass(PING).await;
     let expiring = json!({"type": "auth.expiring", "expires_at": hello["expires_at"]});
-    assert_eq!(socket.hear().await, Heard::Frame(expiring));
+    assert_eq!(socket.hear().await, SocketMessage::Frame(expiring));
     pinged(&mut socket).await;
     live(&world, &mut socket, 1).await;
     world.clock.pass(PING).await;
@@ -224,7 +223,7 @@ async fn a_token_that_runs_out_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_without_connecting_again() {
+async fn token_can_be_renewed_on_an_open_socket() {
     let world = World::start().await;
     let mut ada = world.person("ada").await;
     let (mut socket, hello) = ada.connect().await;
@@ -245,7 +244,7 @@ async fn a_token_is_renewed_without_connecting_again() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_answer_is_let_go_of() {
+async fn unresponsive_socket_is_closed() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
@@ -258,14 +257,13 @@ async fn whoever_does_not_answer_is_let_go_of() {
     assert_eq!(silent.closed().await, 4408);
 }
 
-/// The moment in which the last word waits for an answer passes by itself.
 async fn socket_gauge_after_close(world: &World) -> i64 {
     world.clock.advance(Duration::from_millis(100));
     socket_gauge(world).await
 }
 
 #[tokio::test]
-async fn a_device_that_is_taken_away_and_a_token_that_is_rotated_end_their_connections() {
+async fn revoked_device_and_rotated_token_close_their_sockets() {
     let world = World::start().await;
     let laptop = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
@@ -290,7 +288,7 @@ async fn a_device_that_is_taken_away_and_a_token_that_is_rotated_end_their_conne
 }
 
 #[tokio::test]
-async fn a_newer_connection_of_the_same_device_takes_over() {
+async fn newer_socket_of_a_device_replaces_the_older() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
@@ -311,7 +309,7 @@ async fn a_newer_connection_of_the_same_device_takes_over() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_goodbye() {
+async fn stopping_server_closes_sockets_with_a_reason() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;
@@ -322,7 +320,7 @@ async fn a_server_that_stops_says_goodbye() {
 
 /// A frame that is none is answered, and the connection stays.
 #[tokio::test]
-async fn what_is_no_frame_is_told_so() {
+async fn malformed_frame_is_answered_with_an_error() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;

@@ -47,13 +47,11 @@ async fn refusal(socket: &mut Socket, frame: &Value) -> String {
     error["code"].as_str().unwrap().to_owned()
 }
 
-/// Waits until everything that was said on a connection is dealt with.
 async fn settled(socket: &mut Socket) {
     socket.say(&json!({"type": "resume"})).await;
     socket.event("resume.ok").await;
 }
 
-/// The next frame of a stream.
 async fn news(socket: &mut Socket) -> Value {
     loop {
         let frame = socket.frame().await;
@@ -70,7 +68,7 @@ async fn aborted(socket: &mut Socket, stream: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_is_told_at_once_to_every_device_in_order_and_then_the_message() {
+async fn stream_pieces_reach_every_device_in_order_before_the_message() {
     let scene = Scene::start().await;
     let conversation = &scene.conversation;
     let phone = scene.phone().await;
@@ -120,7 +118,7 @@ async fn a_stream_is_told_at_once_to_every_device_in_order_and_then_the_message(
 }
 
 #[tokio::test]
-async fn one_who_comes_in_the_middle_hears_nothing_of_it_and_gets_the_message() {
+async fn device_connecting_mid_stream_gets_only_the_message() {
     let scene = Scene::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -141,7 +139,7 @@ async fn one_who_comes_in_the_middle_hears_nothing_of_it_and_gets_the_message() 
 }
 
 #[tokio::test]
-async fn only_the_agent_of_a_conversation_of_two_streams_there() {
+async fn only_the_agent_of_a_direct_conversation_can_stream() {
     let scene = Scene::start().await;
     let (mut ada, people) = scene.ada.connect().await;
     let (mut agent, agents) = scene.agent.connect().await;
@@ -173,7 +171,7 @@ async fn only_the_agent_of_a_conversation_of_two_streams_there() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_connection_and_is_not_taken_up_by_the_next() {
+async fn stream_ends_with_its_socket_and_cannot_be_resumed() {
     let scene = Scene::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -197,7 +195,7 @@ async fn a_stream_ends_with_its_connection_and_is_not_taken_up_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_is_ended_and_so_is_a_long_one() {
+async fn idle_or_overlong_stream_is_ended() {
     let mut scene = Scene::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -238,7 +236,7 @@ async fn renewing(ada: &mut Socket, scene: &mut Scene) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_too_much_too_fast_or_out_of_place_ends_the_stream() {
+async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
     let scene = Scene::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -301,9 +299,8 @@ async fn what_is_too_much_too_fast_or_out_of_place_ends_the_stream() {
     assert_eq!(agent.event("error").await["code"], "BAD_REQUEST");
 }
 
-/// Pieces do not count as frames, and what is refused does.
 #[tokio::test]
-async fn a_stream_does_not_use_up_the_frames_of_its_connection() {
+async fn stream_pieces_do_not_count_against_the_frame_limit() {
     let scene = Scene::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     for number in 0..12 {
@@ -322,7 +319,7 @@ async fn a_stream_does_not_use_up_the_frames_of_its_connection() {
 }
 
 #[tokio::test]
-async fn a_person_who_wants_no_more_of_an_agent_hears_no_more() {
+async fn revoked_agent_cannot_stream_to_the_person() {
     let scene = Scene::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -338,9 +335,8 @@ async fn a_person_who_wants_no_more_of_an_agent_hears_no_more() {
     assert_eq!(aborted(&mut ada, "s1").await, "refused");
 }
 
-/// One device does not read; the other loses nothing by that, nor does what is kept.
 #[tokio::test]
-async fn a_slow_reader_loses_streams_and_nothing_else() {
+async fn slow_socket_loses_stream_pieces_but_no_messages() {
     let scene = Scene::start().await;
     let phone = scene.phone().await;
     let (mut slow, _) = scene.ada.connect().await;

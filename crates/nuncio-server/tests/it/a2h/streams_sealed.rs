@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nuncio_a2h::peer::{StreamWriter, Streamed};
+use nuncio_a2h::peer::{StreamEventKind, StreamWriter};
 use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
-use nuncio_identity::seal::{Keep, MemoryKeep};
-use nuncio_server::admin::Order;
+use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
+use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
-use nuncio_testkit::a2h::{A2hServer, Between, Handset, JumpingClock, Reached, SealedAgent, SealedDevice, Way};
+use nuncio_testkit::a2h::{
+    A2hServer, AgentTransport, Handset, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
+};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 
@@ -22,8 +24,8 @@ use crate::agents::{DESK, call, desk, echo, scope};
 
 const SCOPE: &str = "filesystem:read";
 
-fn memory() -> Arc<dyn Keep> {
-    Arc::new(MemoryKeep::new())
+fn memory() -> Arc<dyn KeyStore> {
+    Arc::new(MemoryKeyStore::new())
 }
 
 fn never(_: &ToolCall) -> Outcome {
@@ -31,7 +33,7 @@ fn never(_: &ToolCall) -> Outcome {
 }
 
 async fn invite(gateway: &Gateway, name: &str) -> String {
-    let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+    let order = AdminCommand::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
     gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
 }
 
@@ -44,14 +46,14 @@ struct Apart {
 }
 
 impl Apart {
-    async fn start(way: &Way, reached: Reached) -> Self {
+    async fn start(way: &PeerNetwork, reached: AgentTransport) -> Self {
         install_crypto();
         let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
         let owner = Handset::enrol(&A2hServer::at(gateway.url()), &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&agent_body(&seed())).await;
         let device = SealedDevice::start_by(way, &gateway.url(), &invite(&gateway, "ada").await, memory(), never).await;
         device.allow(&id, &[SCOPE]).await;
-        let agent = SealedAgent::start(&Way::straight(), &gateway.url(), (&id, &token), memory(), reached).await;
+        let agent = SealedAgent::start(&PeerNetwork::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
         let ada = Recipient::Person(PersonName::parse("ada").unwrap());
         let conversation = agent.peer.conversation_with(&ada).await.unwrap().id.clone();
         // What comes by its connection says that there is one.
@@ -89,8 +91,8 @@ fn says(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_is_read_while_it_is_written() {
-    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+async fn sealed_message_is_readable_while_it_is_streamed() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your");
     writer.push(" room");
@@ -107,7 +109,7 @@ async fn a_message_is_read_while_it_is_written() {
     came(&apart.device, &["hello", &whole]).await;
     // The end names the message.
     let streamed = apart.device.streamed.lock().unwrap().clone();
-    let Streamed::Done { client_message_id } = &streamed.last().unwrap().what else { panic!("{streamed:?}") };
+    let StreamEventKind::Done { client_message_id } = &streamed.last().unwrap().what else { panic!("{streamed:?}") };
     assert_eq!(apart.messages().await[1]["client_message_id"], json!(client_message_id));
     assert!(
         streamed.iter().all(|event| event.conversation == apart.conversation && event.sender == *apart.agent.peer.me())
@@ -116,8 +118,8 @@ async fn a_message_is_read_while_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_is_given_up_and_said_nothing() {
-    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+async fn dropped_stream_is_discarded_without_a_message() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Never mi");
     apart.heard(&["begun", "Never mi"]).await;
@@ -128,8 +130,8 @@ async fn a_stream_that_is_dropped_is_given_up_and_said_nothing() {
 
 /// However often an answer is given, by a stream or not, it is one.
 #[tokio::test]
-async fn an_answer_that_is_streamed_is_sent_once() {
-    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+async fn streamed_answer_is_stored_as_one_message() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     apart.device.peer.send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
     let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
     for text in ["yes", "again"] {
@@ -144,8 +146,8 @@ async fn an_answer_that_is_streamed_is_sent_once() {
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_for_its_mail_does_not_stream_and_says_the_same() {
-    let apart = Apart::start(&Way::straight(), Reached::Polling).await;
+async fn polling_agent_sends_the_same_answer_without_streaming() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Polling).await;
     assert!(apart.agent.peer.stream(&apart.conversation).await.unwrap().is_none());
     apart.agent.say("ada", says("whole")).await.unwrap();
     came(&apart.device, &["hello", "whole"]).await;
@@ -153,8 +155,8 @@ async fn an_agent_that_asks_for_its_mail_does_not_stream_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_device_nobody_vouches_for_hears_nothing() {
-    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+async fn unverified_device_gets_no_stream() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let code = invite(&apart.gateway, "ada").await;
     let second = SealedDevice::start(&apart.gateway.url(), &code, memory(), never).await;
     apart.agent.say("ada", says("for one")).await.unwrap();
@@ -168,7 +170,6 @@ async fn a_device_nobody_vouches_for_hears_nothing() {
     assert!(second.streams().is_empty());
 }
 
-/// What somebody between does with the frames of a stream, by the place of each.
 type Trick = fn(usize, Value) -> Vec<Value>;
 
 fn broken(mut frame: Value) -> Value {
@@ -184,9 +185,9 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_somebody_between_does_the_stream_is_given_up_and_the_message_comes() {
-    let between = Between::new();
-    let apart = Apart::start(&Way::through(&between), Reached::Socket).await;
+async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
+    let between = MeddlingProxy::new();
+    let apart = Apart::start(&PeerNetwork::through(&between), AgentTransport::Socket).await;
     // Frames by their places: 0 begins it, 1 to 3 are pieces, 4 is the end.
     let tricks: [(&str, Trick, &[&str]); 12] = [
         ("nothing", |_, frame| vec![frame], &["begun", "one two three", "done"]),
@@ -249,7 +250,7 @@ async fn whatever_somebody_between_does_the_stream_is_given_up_and_the_message_c
         apart.device.streamed.lock().unwrap().clear();
         let seen = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&seen);
-        between.meddle(move |path, told| {
+        between.rewrite(move |path, told| {
             let streams = told["type"].as_str().is_some_and(|kind| kind.starts_with("stream."));
             match path.is_none() && streams {
                 true => trick(counted.fetch_add(1, Ordering::SeqCst), told),
@@ -271,10 +272,9 @@ async fn whatever_somebody_between_does_the_stream_is_given_up_and_the_message_c
     assert!(apart.device.refusals().is_empty(), "{:?}", apart.device.refusals());
 }
 
-/// The relay dies in the middle of it: the device is told, and the message comes by the next.
 #[tokio::test]
-async fn a_relay_that_dies_in_the_middle_takes_the_stream_with_it_and_not_the_message() {
-    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+async fn relay_crash_ends_the_stream_but_not_the_message() {
+    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your room");
     apart.heard(&["begun", "Your room"]).await;
@@ -308,7 +308,7 @@ impl Hosted {
             input = { type = \"object\" }\nrun = { device = true }\n";
         let agent = desk(&[scope(SCOPE, "medium"), on_device.to_owned(), echo()]);
         let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
-        let (way, code) = (Way::straight().by_clock(&clock), invite(&gateway, "ada").await);
+        let (way, code) = (PeerNetwork::direct().with_clock(&clock), invite(&gateway, "ada").await);
         let device = SealedDevice::start_by(&way, &gateway.url(), &code, memory(), never).await;
         device.allow(DESK, &[SCOPE]).await;
         let agent = Recipient::Agent(AgentId::parse(DESK).unwrap());
@@ -337,7 +337,7 @@ impl Hosted {
 const WHILE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn an_agent_that_is_served_streams_what_its_brain_says() {
+async fn served_agent_streams_the_output_of_its_brain() {
     let hosted = Hosted::start().await;
     hosted.play(json!([[{"thinking": "hm"}, {"text": "Your room"}, {"sleep": 20_000}, {"text": " is ready."}]])).await;
     heard(&hosted.device, &["begun", "Your room"]).await;
@@ -347,9 +347,8 @@ async fn an_agent_that_is_served_streams_what_its_brain_says() {
     heard(&hosted.device, &["begun", "Your room is ready.", "done"]).await;
 }
 
-/// What is said before a tool is called is not the answer, and is not shown as if it were.
 #[tokio::test]
-async fn what_is_shown_is_the_beginning_of_the_answer() {
+async fn streamed_text_is_a_prefix_of_the_final_answer() {
     let hosted = Hosted::start().await;
     let calls = [json!({"text": "Let me see."}), json!({"sleep": 20_000}), call("c1", "echo", json!({}))];
     hosted.play(json!([calls, [{"text": "Found"}, {"sleep": 20_000}, {"text": " it."}]])).await;
@@ -371,7 +370,7 @@ async fn what_is_shown_is_the_beginning_of_the_answer() {
 
 /// A brain that is silent for long is not waited for, and its answer comes.
 #[tokio::test]
-async fn a_silent_agent_loses_its_stream_and_not_its_answer() {
+async fn idle_agent_loses_its_stream_but_still_answers() {
     let hosted = Hosted::start().await;
     hosted
         .play(json!([[{"text": "Wait"}, {"sleep": 40_000}, {"text": " for it"}, {"sleep": 20_000}, {"text": "."}]]))

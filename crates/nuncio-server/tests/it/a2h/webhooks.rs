@@ -1,12 +1,11 @@
-//! Agents that are called: with everything they are told, so that they can tell it was us, and until they
-//! were. What they are told is sealed: here it is any bytes.
+//! Webhooks of agents: every event is delivered, signed and retried. Message bodies are opaque bytes here.
 
+#[path = "webhooks/disabled.rs"]
+mod disabled;
 #[path = "webhooks/guard.rs"]
 mod guard;
 #[path = "webhooks/owners.rs"]
 mod owners;
-#[path = "webhooks/reach.rs"]
-mod reach;
 #[path = "webhooks/retries.rs"]
 mod retries;
 
@@ -17,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{Handset, Reply as Answer};
+use nuncio_testkit::a2h::{A2hResponse as Answer, Handset};
 use nuncio_testkit::{GatewayBuilder, Method, eventually};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -25,7 +24,6 @@ use serde_json::{Value, json};
 use super::{World, agent_body, seed};
 use crate::callbacks::receiver::{Receiver, Reply, Sent};
 
-/// What the clock of the tests shows first, in seconds.
 const START: i64 = 1_794_740_400;
 
 /// An agent that is called, its owner, and a person who deals with it.
@@ -36,7 +34,6 @@ struct Hooked {
     agent: String,
     token: String,
     secret: String,
-    /// The conversation between the two.
     conversation: String,
 }
 
@@ -52,7 +49,6 @@ fn called_at(url: &str) -> Value {
 }
 
 impl Hooked {
-    /// One who is called at the receiver. That a relation and a conversation began is told already.
     async fn at(receiver: &Receiver) -> Self {
         let hooked = Self::make(&called_at(&format!("{}/hook?x=1", receiver.origin()))).await;
         hooked.nothing_waits().await;
@@ -81,7 +77,6 @@ impl Hooked {
         say(&self.ada, conversation, name).await;
     }
 
-    /// So many other people, each with a conversation with the agent; what that tells it has arrived.
     async fn others(&self, count: usize) -> Vec<(Handset, String)> {
         let mut others = Vec::new();
         for number in 0..count {
@@ -104,7 +99,7 @@ impl Hooked {
 
     /// When the next call is due; none when nothing waits that can be sent.
     async fn next(&self) -> Option<Timestamp> {
-        self.world.gateway.engine().next_call(&HashSet::new(), &[]).await.unwrap()
+        self.world.gateway.engine().next_delivery_due(&HashSet::new(), &[]).await.unwrap()
     }
 
     async fn nothing_waits(&self) {
@@ -123,7 +118,6 @@ impl Hooked {
         span
     }
 
-    /// The same, and it was that long, give or take a tenth.
     async fn pass_pause(&mut self, pause: Duration) {
         let span = self.pass_to_next().await;
         assert!(span >= pause * 9 / 10 && span <= pause * 11 / 10, "{span:?} for {pause:?}");
@@ -146,7 +140,6 @@ impl Hooked {
         .await
     }
 
-    /// What the owner was told about the webhook, in order.
     async fn told_owner(&self) -> Vec<String> {
         let (mut socket, hello) = self.owner.connect().await;
         socket.say(&json!({"type": "resume", "after": 0})).await;
@@ -246,7 +239,7 @@ fn verified_by_others(sent: &Sent, secret: &str, body: &[u8], late: i64) -> Valu
 }
 
 #[tokio::test]
-async fn an_agent_is_called_with_everything_it_is_told() {
+async fn webhook_delivers_every_event_of_an_agent() {
     let receiver = Receiver::start(&[Reply::Status(204)]).await;
     let hooked = Hooked::at(&receiver).await;
     let Hooked { agent, conversation, .. } = &hooked;
@@ -314,7 +307,7 @@ async fn an_agent_is_called_with_everything_it_is_told() {
 }
 
 #[tokio::test]
-async fn others_verify_what_we_sign() {
+async fn webhook_signature_verifies_with_a_standard_library() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let hooked = Hooked::at(&receiver).await;
     hooked.post("m1").await;

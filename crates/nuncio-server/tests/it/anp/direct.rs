@@ -9,7 +9,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_identity::http_signature::SigningOptions;
 use nuncio_identity::origin_proof::OriginRequest;
 use nuncio_identity::{NewDocument, Service, SigningKey};
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,7 +20,6 @@ use crate::agents::{DESK, desk};
 use crate::dids::peer::{Peer, Reply, Someone};
 use crate::dids::{desk_did, desk_name, dids, get};
 
-/// The proof that a request is from whoever has that key.
 fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualClock) {
     let signed = OriginRequest {
         method: request["method"].as_str().unwrap(),
@@ -51,7 +50,6 @@ fn says(text: &str) -> Value {
     json!({"text": json!({"script": [[{"text": text}]]}).to_string()})
 }
 
-/// Sent by nobody in particular: the proof inside is what counts.
 async fn send(world: &World, request: &Value) -> Value {
     let answer = post(&world.gateway, ANP, &[], &request.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -67,7 +65,7 @@ async fn turns(gateway: &Gateway) -> usize {
 }
 
 #[tokio::test]
-async fn a_message_is_taken_once_and_only_from_who_proves_it_is_theirs() {
+async fn direct_message_needs_an_origin_proof_and_is_accepted_once() {
     let world = world().await;
     let good = message(&world, &world.ada, json!({}), says("hello"));
     let accepted = outcome(&send(&world, &good).await).unwrap();
@@ -88,11 +86,10 @@ async fn a_message_is_taken_once_and_only_from_who_proves_it_is_theirs() {
     eventually("bob's turn ran", async || (turns(&world.gateway).await == 2).then_some(())).await;
 }
 
-/// What is changed about a message before it is proved, and after; and the error it has then.
 type Wrong = (&'static str, Value, Value, fn(&mut Value), i64);
 
 #[tokio::test]
-async fn what_is_wrong_with_a_message_is_told_and_begins_nothing() {
+async fn invalid_direct_message_is_refused_and_starts_no_turn() {
     let world = world().await;
     let bob = world.peer.someone("bob", world.clock.now());
     let same: fn(&mut Value) = |_| {};
@@ -151,7 +148,7 @@ async fn what_is_wrong_with_a_message_is_told_and_begins_nothing() {
 }
 
 #[tokio::test]
-async fn an_old_or_early_proof_does_not_count() {
+async fn expired_or_future_origin_proof_is_refused() {
     let world = world().await;
     let request = message(&world, &world.ada, json!({}), says("x"));
     world.clock.advance(Duration::from_secs(301));
@@ -160,7 +157,7 @@ async fn an_old_or_early_proof_does_not_count() {
 }
 
 #[tokio::test]
-async fn an_agent_that_takes_no_messages_says_so() {
+async fn agent_without_messages_refuses_direct_messages() {
     let silent = desk(&[]).replace("version = \"1.0.0\"\n", "version = \"1.0.0\"\nanp = { conversation = false }\n");
     let world = super::world_with(|it| it.agent(DESK, &silent)).await;
     assert_eq!(outcome(&send(&world, &message(&world, &world.ada, json!({}), says("x"))).await), Err(2001));
@@ -170,7 +167,6 @@ async fn an_agent_that_takes_no_messages_says_so() {
     assert_eq!(world.call(&world.ada, "chat", json!({"message": "x"})).await, Err(-32601));
 }
 
-/// Somebody in the middle who passes everything on and keeps what passed.
 #[derive(Clone)]
 struct Front {
     port: u16,
@@ -216,7 +212,7 @@ async fn pass(
 }
 
 #[tokio::test]
-async fn two_gateways_talk_and_neither_goes_on_for_ever() {
+async fn direct_message_exchange_between_gateways_is_bounded() {
     let world = world().await;
     let front = Front::start().await;
     let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&world.clock).dev();
@@ -245,7 +241,6 @@ async fn two_gateways_talk_and_neither_goes_on_for_ever() {
     assert_eq!(turns(&world.gateway).await, 1);
 }
 
-/// A listener that counts who comes, and answers nobody.
 async fn trap() -> (u16, Arc<Mutex<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, caught) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(0)));
@@ -260,7 +255,7 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
 
 /// Moves the clock from attempt to attempt, until no answer is owed any more.
 async fn until_given_up(world: &World) {
-    let next = async || world.gateway.engine().next_answer(&HashSet::new()).await.unwrap();
+    let next = async || world.gateway.engine().next_pending_reply(&HashSet::new()).await.unwrap();
     while let Some(due) = next().await {
         world.clock.advance(world.clock.now().until(due));
         eventually("it was tried", async || (next().await != Some(due)).then_some(())).await;
@@ -268,7 +263,7 @@ async fn until_given_up(world: &World) {
 }
 
 #[tokio::test]
-async fn answers_go_where_strangers_may_be_reached_and_nowhere_else() {
+async fn replies_are_sent_only_to_reachable_public_addresses() {
     // Also when developing, this machine is the only one inside that may be reached.
     let clock = ManualClock::new();
     let peer = Peer::start().await;
@@ -304,7 +299,7 @@ async fn answers_go_where_strangers_may_be_reached_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_sent_does_not_hold_up_the_end() {
+async fn undeliverable_reply_does_not_delay_shutdown() {
     let world = world().await;
     assert!(outcome(&send(&world, &message(&world, &world.ada, json!({}), says("x"))).await).is_ok());
     world.clock.someone_waits_for(Duration::from_secs(5)).await;
@@ -314,14 +309,14 @@ async fn an_answer_that_cannot_be_sent_does_not_hold_up_the_end() {
 
 /// A message that one of our agents sends, as the operator's command has it sent.
 async fn say(gateway: &Gateway, to: &str, text: &str) -> Result<Value, nuncio_server::StartError> {
-    let order = Order::MessageSend { agent: desk_name(), to: to.to_owned(), text: text.to_owned() };
+    let order = AdminCommand::MessageSend { agent: desk_name(), to: to.to_owned(), text: text.to_owned() };
     gateway.order(order).await.map(|answer| answer["letter"].clone())
 }
 
 async fn answer_to(gateway: &Gateway, agent: &str, letter: &Value) -> Value {
     let (agent, id) = (AgentName::parse(agent).unwrap(), letter["id"].as_str().unwrap().to_owned());
     eventually("the answer came", async || {
-        let order = Order::MessageShow { agent: agent.clone(), id: id.clone() };
+        let order = AdminCommand::MessageShow { agent: agent.clone(), id: id.clone() };
         let letter = gateway.order(order).await.unwrap()["letter"].clone();
         letter["answer"]["text"].is_string().then_some(letter)
     })
@@ -333,7 +328,7 @@ fn script(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_message_of_ours_is_sent_and_its_answer_kept() {
+async fn sent_direct_message_stores_its_reply() {
     let clock = ManualClock::new();
     let a = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
     let b = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
@@ -353,12 +348,12 @@ async fn a_message_of_ours_is_sent_and_its_answer_kept() {
     assert!(say(&a, theirs.as_str(), " ").await.is_err());
     assert!(say(&a, desk_did(&a).as_str(), "x").await.is_err(), "to itself");
     let unknown =
-        Order::MessageSend { agent: AgentName::parse("x").unwrap(), to: theirs.to_string(), text: "x".into() };
+        AdminCommand::MessageSend { agent: AgentName::parse("x").unwrap(), to: theirs.to_string(), text: "x".into() };
     assert!(a.order(unknown).await.is_err());
 }
 
 #[tokio::test]
-async fn agents_of_one_server_write_to_each_other_without_the_network() {
+async fn agents_of_one_server_exchange_messages_without_network() {
     let other = desk(&[]).replace("name = \"desk\"", "name = \"other\"");
     // Without --dev nothing on this machine may be reached.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).agent("other", &other).start().await;
@@ -370,20 +365,20 @@ async fn agents_of_one_server_write_to_each_other_without_the_network() {
 }
 
 #[tokio::test]
-async fn an_answer_nobody_waits_for_is_taken_and_not_kept() {
+async fn unexpected_reply_is_accepted_and_not_stored() {
     let world = world().await;
     let engine = world.gateway.engine();
-    let ours = engine.send_letter(&desk_name(), "msg-ours", world.ada.did.as_str()).await.unwrap();
+    let ours = engine.record_direct_message(&desk_name(), "msg-ours", world.ada.did.as_str()).await.unwrap();
     let bob = world.peer.someone("bob", world.clock.now());
     let meta = |answers: &str| json!({"x_answers": answers, "operation_id": nonce(), "message_id": nonce()});
     for (from, answers) in [(&world.ada, "msg-unknown"), (&bob, "msg-ours"), (&world.ada, "")] {
         let answer = message(&world, from, meta(answers), json!({"text": "for nobody"}));
         assert!(outcome(&send(&world, &answer).await).is_ok());
     }
-    assert_eq!(engine.letter(&desk_name(), "msg-ours").await.unwrap(), ours);
+    assert_eq!(engine.direct_message(&desk_name(), "msg-ours").await.unwrap(), ours);
     let answer = message(&world, &world.ada, meta("msg-ours"), json!({"text": "for you"}));
     assert!(outcome(&send(&world, &answer).await).is_ok());
-    let kept = engine.letter(&desk_name(), "msg-ours").await.unwrap().answer.unwrap();
+    let kept = engine.direct_message(&desk_name(), "msg-ours").await.unwrap().answer.unwrap();
     assert_eq!(kept.text, "for you");
     assert_eq!(turns(&world.gateway).await, 0);
 }
@@ -405,7 +400,7 @@ async fn proof_used_before_a_restart_is_refused_after_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_not_sent_is_sent_by_the_next_process() {
+async fn pending_reply_is_sent_after_a_restart() {
     // Nobody listens where ada takes messages; the answer waits.
     let world = world().await;
     let (listener, port) = {

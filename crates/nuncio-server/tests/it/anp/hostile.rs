@@ -1,4 +1,4 @@
-//! What nobody should send.
+//! Malformed and malicious ANP requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::dids::peer::Someone;
 use crate::dids::{desk_did, dids};
 
 #[tokio::test]
-async fn large_deep_and_doubled_bodies_are_refused() {
+async fn oversized_deeply_nested_or_duplicate_key_bodies_are_refused() {
     let world = world().await;
     let large = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\"}}", "x".repeat(2 << 20));
     let deep = format!(
@@ -35,7 +35,7 @@ async fn large_deep_and_doubled_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up() {
+async fn endless_anp_body_times_out() {
     let world = world_with(|it| it.settings(|settings| settings.limits.body_seconds = 17)).await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
     let whole = request(RPC, &signed(&world.gateway, &world.ada, RPC, &body), &body);
@@ -47,7 +47,7 @@ async fn a_body_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn many_at_once_are_each_answered_and_recorded() {
+async fn concurrent_rpc_calls_are_each_answered_and_recorded() {
     let world = world().await;
     let calls = (0..40).map(|n| {
         let world = &world;
@@ -68,7 +68,7 @@ async fn many_at_once_are_each_answered_and_recorded() {
 }
 
 #[tokio::test]
-async fn headers_that_say_two_things_let_nobody_in() {
+async fn contradictory_signature_headers_are_refused() {
     let world = world().await;
     let eve = world.peer.stranger("eve");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
@@ -93,7 +93,7 @@ async fn headers_that_say_two_things_let_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_not_one_of_us_and_a_look_alike_is_nobody() {
+async fn foreign_and_look_alike_dids_are_not_taken_for_own_agents() {
     let world = world().await;
     let stranger = SigningKey::from_seed(&[9; 32]);
     let host = "localhost";
@@ -128,7 +128,7 @@ async fn a_stranger_is_not_one_of_us_and_a_look_alike_is_nobody() {
 }
 
 #[tokio::test]
-async fn dids_lead_nowhere_inside() {
+async fn anp_callers_cannot_make_the_server_fetch_private_addresses() {
     // Not developing: this machine is not to be asked either.
     let gateway = nuncio_testkit::Gateway::builder().agent("desk", &super::agent()).start().await;
     gateway.key(&[]).await;

@@ -6,7 +6,7 @@ use super::{ANP, bearer, outcome, post, to_service, world};
 use crate::dids::dids;
 
 #[tokio::test]
-async fn anyone_may_ask_what_the_service_can_do() {
+async fn service_capabilities_are_public() {
     let world = world().await;
     let whole = to_service(&world, "anp.get_capabilities", json!({"target": null}), json!({}));
     let bare = json!({"jsonrpc": "2.0", "id": "r1", "method": "anp.get_capabilities"});
@@ -31,7 +31,7 @@ async fn anyone_may_ask_what_the_service_can_do() {
 }
 
 #[tokio::test]
-async fn messages_are_offered_to_who_can_send_them() {
+async fn messaging_capability_is_offered_only_to_did_callers() {
     let world = world().await;
     let asked = json!({"jsonrpc": "2.0", "id": "r1", "method": "anp.get_capabilities"});
     let takes = |answer: &Value| {
@@ -56,11 +56,10 @@ async fn messages_are_offered_to_who_can_send_them() {
     assert_eq!(result["selected"]["profile"], "anp.direct.base.v1");
 }
 
-/// What is changed about a request that is good, and the error it has then.
 type Rule = (&'static str, fn(&mut Value), i64);
 
 #[tokio::test]
-async fn every_rule_of_the_binding_has_its_error() {
+async fn every_core_binding_rule_has_its_error() {
     let world = world().await;
     let rules: Vec<Rule> = vec![
         ("id a number", |it| it["id"] = json!(1), 1000),
@@ -115,7 +114,7 @@ async fn every_rule_of_the_binding_has_its_error() {
 }
 
 #[tokio::test]
-async fn nobody_speaks_for_somebody_else() {
+async fn sender_did_must_match_the_caller() {
     let world = world().await;
     let bob = world.peer.someone("bob", world.gateway.engine().now());
     let claims = |did: &str| to_service(&world, "anp.get_capabilities", json!({"sender_did": did}), json!({}));
@@ -130,7 +129,7 @@ async fn nobody_speaks_for_somebody_else() {
 
 /// ANP-06 §13: what was there before is not spoken, in whichever of its shapes it comes.
 #[tokio::test]
-async fn the_old_negotiation_in_messages_is_not_spoken() {
+async fn legacy_negotiation_messages_are_refused() {
     let world = world().await;
     let hello = json!({"action": "protocolNegotiation", "type": "sourceHello", "candidateProtocols": "x"});
     let binary = format!("\u{0}{hello}");
@@ -150,7 +149,7 @@ async fn the_old_negotiation_in_messages_is_not_spoken() {
 
 /// ANP-06 §3.3, §7.1: a negotiation is of its own profile, or is none.
 #[tokio::test]
-async fn a_negotiation_is_of_its_own_profile() {
+async fn negotiation_requires_its_own_profile() {
     let world = world().await;
     for profile in ["anp.core.binding.v1", "anp.meta.negotiation.v2", "ANP.META.NEGOTIATION.V1"] {
         let body = json!({"intent": {"intentTags": ["echo"]}});

@@ -9,23 +9,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reply {
     /// This status and nothing more.
     Status(u16),
     /// This status and so much text.
     Long(u16, usize),
-    /// Nothing, until the other side hangs up.
     Silence,
-    /// That it is elsewhere: there.
     Redirect(SocketAddr),
 }
 
-/// What it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// The first line.
     pub(crate) line: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -39,10 +34,8 @@ impl Sent {
     }
 }
 
-/// What it answers to what.
 type Decide = Arc<dyn Fn(&Sent) -> Reply + Send + Sync>;
 
-/// It answers in the order of its replies, and with the last for ever; or as it is told to decide.
 pub(crate) struct Receiver {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -61,12 +54,10 @@ impl Receiver {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), in_order(replies))
     }
 
-    /// One that looks at what it is sent.
     pub(crate) async fn deciding(decide: impl Fn(&Sent) -> Reply + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(decide))
     }
 
-    /// An address where nobody listens yet.
     pub(crate) async fn absent() -> SocketAddr {
         TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
     }

@@ -1,4 +1,4 @@
-//! What strangers and their pages may try.
+//! The console against cross-site requests, missing tokens and oversized forms.
 
 use nuncio_core::task::TaskState;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -7,7 +7,7 @@ use super::{Browser, WEIGH, ask, place, start, state};
 use crate::agents::{DESK, desk};
 
 #[tokio::test]
-async fn a_form_without_the_pages_token_changes_nothing_and_keeps_what_was_typed() {
+async fn form_without_csrf_token_changes_nothing_and_keeps_typed_text() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut local = Browser::of(&gateway);
@@ -33,7 +33,7 @@ async fn a_form_without_the_pages_token_changes_nothing_and_keeps_what_was_typed
 }
 
 #[tokio::test]
-async fn a_form_from_another_page_is_refused_whatever_it_carries() {
+async fn cross_origin_form_post_is_refused() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let key = gateway.key(&[]).await;
@@ -66,7 +66,7 @@ async fn a_form_from_another_page_is_refused_whatever_it_carries() {
 }
 
 #[tokio::test]
-async fn cookie_does_not_count_where_no_browser_says_who_sent_it() {
+async fn cookie_is_ignored_without_fetch_metadata_or_origin() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "secret shelf").await;
     let key = gateway.key(&[]).await;
@@ -90,7 +90,7 @@ async fn cookie_does_not_count_where_no_browser_says_who_sent_it() {
 }
 
 #[tokio::test]
-async fn a_page_elsewhere_cannot_use_a_server_that_is_open_to_this_machine() {
+async fn foreign_origin_cannot_use_the_console_of_a_loopback_server() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
@@ -101,7 +101,7 @@ async fn a_page_elsewhere_cannot_use_a_server_that_is_open_to_this_machine() {
 }
 
 #[tokio::test]
-async fn nobody_sees_or_does_anything_without_signing_in() {
+async fn console_requires_sign_in() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).open_to_anyone().start().await;
     let aap = gateway.key(&[]).await.aap;
     let (task, _turn) = ask(&gateway, &aap, "secret shelf").await;
@@ -123,7 +123,7 @@ async fn nobody_sees_or_does_anything_without_signing_in() {
 }
 
 #[tokio::test]
-async fn a_link_from_elsewhere_is_followed_once_more_from_here() {
+async fn cross_site_link_is_reloaded_from_the_own_origin() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
     let mut browser = Browser::signed_in(&gateway, &key.secret).await;
@@ -143,7 +143,7 @@ async fn a_link_from_elsewhere_is_followed_once_more_from_here() {
 }
 
 #[tokio::test]
-async fn every_page_is_strict_and_never_kept() {
+async fn console_pages_send_strict_headers_and_are_not_cached() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
@@ -178,7 +178,7 @@ async fn every_page_is_strict_and_never_kept() {
 }
 
 #[tokio::test]
-async fn what_is_no_form_or_too_large_is_refused() {
+async fn malformed_or_oversized_form_is_refused() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
@@ -192,7 +192,7 @@ async fn what_is_no_form_or_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn what_peers_say_is_text_and_never_markup() {
+async fn peer_text_is_escaped_on_console_pages() {
     let gateway = start(&ManualClock::new()).await;
     let hostile = "<script>alert(1)</script>\"><img src=x>";
     let (task, _turn) = ask(&gateway, &gateway.aap(), hostile).await;

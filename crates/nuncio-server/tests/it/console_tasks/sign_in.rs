@@ -7,7 +7,7 @@ use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::ManualClock;
 
 use super::{Browser, start};
@@ -15,7 +15,7 @@ use super::{Browser, start};
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[tokio::test]
-async fn somebody_on_this_machine_walks_in_while_there_are_no_keys() {
+async fn local_visitor_needs_no_sign_in_while_no_keys_exist() {
     let gateway = start(&ManualClock::new()).await;
     let mut browser = Browser::of(&gateway);
     assert_eq!(browser.get("/console").await.header("location"), Some("/console/tasks"));
@@ -30,7 +30,7 @@ async fn somebody_on_this_machine_walks_in_while_there_are_no_keys() {
 }
 
 #[tokio::test]
-async fn a_key_opens_the_inbox_and_is_found_nowhere_afterwards() {
+async fn sign_in_key_is_not_kept_in_cookie_or_page() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&["console:tasks"]).await;
     let mut browser = Browser::of(&gateway);
@@ -53,7 +53,7 @@ async fn a_key_opens_the_inbox_and_is_found_nowhere_afterwards() {
 }
 
 #[tokio::test]
-async fn people_are_shown_by_their_persons_name_then_the_keys_then_its_id() {
+async fn visitor_is_shown_by_person_name_then_key_name_then_key_id() {
     let gateway = start(&ManualClock::new()).await;
     let make = async |name: Option<&str>, person: Option<&str>| {
         let scopes = KeyScopes::Only(vec![ScopeId::parse("console:tasks").unwrap()]);
@@ -79,7 +79,7 @@ async fn people_are_shown_by_their_persons_name_then_the_keys_then_its_id() {
 }
 
 #[tokio::test]
-async fn wrong_key_opens_nothing_and_slows_down_its_address() {
+async fn wrong_sign_in_key_is_refused_and_delays_its_address() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
@@ -102,7 +102,7 @@ async fn wrong_key_opens_nothing_and_slows_down_its_address() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_do_other_things_may_not_work_in_the_inbox() {
+async fn key_without_operator_role_cannot_use_the_inbox() {
     let gateway = start(&ManualClock::new()).await;
     let (key, signing) = (
         gateway.key(&["rooms:read"]).await,
@@ -125,7 +125,7 @@ async fn a_key_that_may_do_other_things_may_not_work_in_the_inbox() {
 }
 
 #[tokio::test]
-async fn a_session_is_new_at_each_sign_in_and_one_that_was_brought_along_ends() {
+async fn sign_in_creates_a_new_session_and_ends_the_one_sent() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
     let mut browser = Browser::of(&gateway);
@@ -143,7 +143,7 @@ async fn a_session_is_new_at_each_sign_in_and_one_that_was_brought_along_ends() 
 }
 
 #[tokio::test]
-async fn a_session_ends_by_signing_out_by_being_away_and_with_its_key() {
+async fn session_ends_on_sign_out_idle_time_and_key_revocation() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (key, _other) = (gateway.key(&[]).await, gateway.key(&[]).await);
@@ -169,7 +169,7 @@ async fn a_session_ends_by_signing_out_by_being_away_and_with_its_key() {
 
     let mut browser = Browser::signed_in(&gateway, &key.secret).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
-    gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
+    gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 }
 
@@ -179,7 +179,7 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
-    let rotate = |overlap_seconds, term| Order::KeyRotate { which: id.to_string(), term, overlap_seconds };
+    let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: id.to_string(), term, overlap_seconds };
     let mut browser = Browser::signed_in(&gateway, &key.secret).await;
     let rotated = gateway.order(rotate(0, None)).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303, "whoever had the old secret has to sign in again");

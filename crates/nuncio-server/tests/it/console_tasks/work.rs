@@ -21,7 +21,6 @@ fn by(state: &TaskState) -> &str {
     }
 }
 
-/// Somebody with a key of their own, who is signed in.
 async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
     let person = Some(PersonName::parse(name).unwrap());
     let new = NewKey {
@@ -36,7 +35,7 @@ async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
 }
 
 #[tokio::test]
-async fn a_person_takes_it_fills_in_the_form_and_the_agent_goes_on() {
+async fn finished_task_form_resumes_the_agent() {
     let gateway = start(&ManualClock::new()).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
@@ -78,7 +77,7 @@ async fn a_person_takes_it_fills_in_the_form_and_the_agent_goes_on() {
 }
 
 #[tokio::test]
-async fn work_is_taken_over_on_purpose_and_what_was_typed_goes_along() {
+async fn task_takeover_is_confirmed_and_keeps_typed_text() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let (mut ada, mut bob) = (person(&gateway, "ada").await, person(&gateway, "bob").await);
@@ -110,7 +109,7 @@ async fn work_is_taken_over_on_purpose_and_what_was_typed_goes_along() {
 }
 
 #[tokio::test]
-async fn work_is_given_back_and_refused_with_a_reason() {
+async fn task_can_be_returned_or_refused_with_a_reason() {
     let gateway = start(&ManualClock::new()).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
@@ -153,7 +152,7 @@ async fn steps_on_the_console_are_recorded_with_the_operators_key() {
 }
 
 #[tokio::test]
-async fn nothing_can_be_done_once_its_time_is_up() {
+async fn overdue_task_cannot_be_changed_on_the_console() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
@@ -169,7 +168,7 @@ async fn nothing_can_be_done_once_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_page_can_ask_whether_something_changed() {
+async fn inbox_page_can_poll_for_changes() {
     let gateway = start(&ManualClock::new()).await;
     let mut browser = Browser::of(&gateway);
     let version = async |browser: &mut Browser<'_>, path: &str| browser.get(path).await.json()["version"].clone();
@@ -188,7 +187,7 @@ async fn a_page_can_ask_whether_something_changed() {
 }
 
 #[tokio::test]
-async fn the_pages_speak_chinese_and_go_on_doing_so() {
+async fn chosen_chinese_stays_across_console_pages() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_identity::{Binding, Did};
+use nuncio_identity::{Did, DocumentBinding};
 use nuncio_testkit::Gateway;
 use tempfile::TempDir;
 
@@ -23,14 +23,14 @@ fn directory() -> Arc<TempDir> {
 }
 
 #[tokio::test]
-async fn every_agent_and_the_service_have_a_document_that_is_their_own() {
+async fn every_agent_and_the_service_publish_a_valid_did_document() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let port = gateway.address().port();
     let service = Did::parse(&format!("did:wba:localhost%3A{port}")).unwrap();
     let base = format!("http://localhost:{port}");
 
     let own = document(&gateway, &service).await;
-    assert_eq!(own.binding(), Binding::Domain);
+    assert_eq!(own.binding(), DocumentBinding::Domain);
     let messages = own.document().service("ANPMessageService").unwrap();
     assert_eq!(messages.endpoint, format!("{base}/anp"));
     assert_eq!(messages.service_did.as_deref(), Some(service.as_str()));
@@ -40,7 +40,7 @@ async fn every_agent_and_the_service_have_a_document_that_is_their_own() {
     let did = desk_did(&gateway);
     assert!(did.as_str().starts_with(&format!("{service}:agents:{DESK}:e1_")), "{did}");
     let own = document(&gateway, &did).await;
-    assert_eq!(own.binding(), Binding::Ed25519);
+    assert_eq!(own.binding(), DocumentBinding::Ed25519);
     let description = own.document().service("AgentDescription").unwrap();
     assert_eq!(description.id, format!("{did}#ad"));
     assert_eq!(description.endpoint, format!("{base}/agents/{DESK}/ad.json"));
@@ -55,7 +55,7 @@ async fn every_agent_and_the_service_have_a_document_that_is_their_own() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_has_no_document() {
+async fn unknown_agent_has_no_did_document() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let fingerprint = "e1_".to_owned() + &"A".repeat(43);
     for path in [
@@ -71,7 +71,7 @@ async fn what_does_not_exist_has_no_document() {
 }
 
 #[tokio::test]
-async fn a_restart_changes_no_byte() {
+async fn did_documents_are_identical_after_a_restart() {
     let data = directory();
     let mut seen = Vec::new();
     for _ in 0..2 {
@@ -87,7 +87,7 @@ async fn a_restart_changes_no_byte() {
 }
 
 #[tokio::test]
-async fn keys_are_for_their_owner_alone() {
+async fn did_key_files_are_readable_by_their_owner_only() {
     let data = directory();
     public(&data).await.stop().await;
     let mode = |name: &str| fs::metadata(data.path().join(name)).unwrap().permissions().mode() & 0o777;
@@ -107,7 +107,7 @@ async fn keys_are_for_their_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_key_is_said_and_never_replaced() {
+async fn damaged_did_key_is_reported_and_never_replaced() {
     let data = directory();
     public(&data).await.stop().await;
     let file = data.path().join(format!("keys/agents/{DESK}.json"));
@@ -125,7 +125,7 @@ async fn a_damaged_key_is_said_and_never_replaced() {
 }
 
 #[tokio::test]
-async fn an_agent_that_comes_back_is_who_it_was() {
+async fn agent_served_again_keeps_its_did() {
     let data = directory();
     let gateway = public(&data).await;
     let did = desk_did(&gateway);
@@ -143,7 +143,7 @@ async fn an_agent_that_comes_back_is_who_it_was() {
 }
 
 #[tokio::test]
-async fn without_a_name_the_server_serves_without_dids() {
+async fn server_without_a_domain_name_serves_without_dids() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).public_url("http://192.0.2.7:7400").start().await;
     assert!(dids(&gateway).service().is_none() && dids(&gateway).tokens().is_none());
     assert!(dids(&gateway).why_none().unwrap().contains("IP address"));

@@ -1,4 +1,4 @@
-//! Documents that cannot be had, are not what they should be, or come from where nobody should ask; and floods.
+//! DID documents that are unavailable, invalid or at forbidden addresses; and floods of lookups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
-use nuncio_server::auth::did::{LocalPeers, Outcome, Resolver};
+use nuncio_server::auth::did::{DidCheck, LocalPeers, Resolver};
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use nuncio_testkit::Gateway;
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::inbound::{Signing, let_in, refused, world};
 use super::peer::{Peer, Reply, Someone};
 use crate::agents::{DESK, desk};
 
-async fn outcome(gateway: &Gateway, someone: &Someone, nonce: &str) -> Outcome {
+async fn outcome(gateway: &Gateway, someone: &Someone, nonce: &str) -> DidCheck {
     Signing::for_gateway(gateway, someone, nonce).by(someone).check(gateway).await
 }
 
@@ -24,11 +24,10 @@ fn json_header() -> (&'static str, String) {
     ("content-type", "application/json".to_owned())
 }
 
-/// What is wrong with a document, how it comes about, and what its owner is told.
 type Case = (&'static str, Box<dyn Fn(&Someone) -> Reply>, &'static str);
 
 #[tokio::test]
-async fn a_document_that_cannot_be_used_lets_nobody_in() {
+async fn unusable_did_document_is_refused() {
     let (gateway, clock, peer) = world().await;
     let now = clock.now();
     let mallory = peer.someone("mallory", now);
@@ -72,7 +71,7 @@ async fn a_document_that_cannot_be_used_lets_nobody_in() {
         let asked = peer.asked();
         for nonce in ["n1", "n2"] {
             let fault = refused(outcome(&gateway, &someone, nonce).await);
-            assert_eq!((fault.status(), fault.word()), (401, "invalid_did"), "{name}: {fault}");
+            assert_eq!((fault.status(), fault.error_code()), (401, "invalid_did"), "{name}: {fault}");
             assert!(fault.to_string().contains(why), "{name}: {fault}");
         }
         assert_eq!(peer.asked(), asked + 1, "{name}: it is not asked for again at once");
@@ -80,13 +79,13 @@ async fn a_document_that_cannot_be_used_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_after_a_while() {
+async fn failed_did_resolution_is_retried_after_a_pause() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.stranger("ada");
-    assert_eq!(refused(outcome(&gateway, &ada, "n1").await).word(), "invalid_did");
+    assert_eq!(refused(outcome(&gateway, &ada, "n1").await).error_code(), "invalid_did");
     peer.publish(&ada.did, Reply::Document(ada.document(clock.now())));
     clock.advance(Duration::from_secs(29));
-    assert_eq!(refused(outcome(&gateway, &ada, "n2").await).word(), "invalid_did");
+    assert_eq!(refused(outcome(&gateway, &ada, "n2").await).error_code(), "invalid_did");
     clock.advance(Duration::from_secs(1));
     let_in(&outcome(&gateway, &ada, "n2").await, &ada);
 
@@ -95,11 +94,11 @@ async fn what_failed_is_tried_again_after_a_while() {
     clock.advance(Duration::from_secs(299));
     let_in(&outcome(&gateway, &ada, "n3").await, &ada);
     clock.advance(Duration::from_secs(1));
-    assert_eq!(refused(outcome(&gateway, &ada, "n4").await).word(), "invalid_did");
+    assert_eq!(refused(outcome(&gateway, &ada, "n4").await).error_code(), "invalid_did");
 }
 
 #[tokio::test]
-async fn however_many_ask_at_once_a_document_is_fetched_once() {
+async fn concurrent_lookups_fetch_a_did_document_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     let nonces: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
@@ -111,7 +110,7 @@ async fn however_many_ask_at_once_a_document_is_fetched_once() {
 }
 
 #[tokio::test]
-async fn one_slow_host_does_not_take_every_place() {
+async fn slow_host_does_not_use_all_resolver_slots() {
     let (gateway, clock, slow) = world().await;
     let resolver = gateway.server().did_auth().resolver().clone();
     let silent: Vec<Did> = (0..8).map(|number| slow.stranger(&format!("s{number}")).did).collect();
@@ -137,13 +136,13 @@ async fn one_slow_host_does_not_take_every_place() {
 }
 
 #[tokio::test]
-async fn addresses_inside_are_nobodys_to_ask_for() {
+async fn did_resolution_never_reaches_private_addresses() {
     // Not for developing: then a name of this machine is no name for a caller.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let peer = Peer::start().await;
     let ada = peer.someone("ada", gateway.engine().now());
     let fault = refused(outcome(&gateway, &ada, "n1").await);
-    assert_eq!(fault.word(), "invalid_did");
+    assert_eq!(fault.error_code(), "invalid_did");
     assert!(fault.to_string().contains("a name of this machine"), "{fault}");
     let resolver = gateway.server().did_auth().resolver();
     for host in ["evil.localhost", "localhost.localdomain"] {
@@ -159,7 +158,7 @@ async fn addresses_inside_are_nobodys_to_ask_for() {
 }
 
 #[tokio::test]
-async fn over_https_this_machine_is_asked_only_with_an_authority_for_it() {
+async fn loopback_did_over_https_needs_an_extra_ca() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let peer = Peer::start().await;
     let ada = peer.someone("ada", gateway.engine().now());

@@ -10,14 +10,14 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::Credential;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::http_signature::{SigningOptions, sign_covering};
-use nuncio_identity::legacy::{LegacyClaim, Version};
+use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::{AuthError, DidUrl, NewDocument, SignedRequest};
-use nuncio_server::admin::Order;
-use nuncio_server::auth::did::{Head, Outcome};
-use nuncio_server::dids::Subject;
+use nuncio_server::admin::AdminCommand;
+use nuncio_server::auth::did::{DidCheck, RequestHead};
+use nuncio_server::dids::DidSubject;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::{Value, json};
 
@@ -27,7 +27,6 @@ use crate::agents::{DESK, count, desk, runs, scope};
 
 const ALL: &[&str] = &["@method", "@target-uri", "@authority", "content-digest"];
 
-/// A request as it arrives.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) method: Method,
@@ -36,8 +35,8 @@ pub(crate) struct Sent {
     pub(crate) body: Vec<u8>,
 }
 
-pub(crate) fn outgoing(url: &str, body: Option<&'static str>) -> Outgoing {
-    Outgoing {
+pub(crate) fn outgoing(url: &str, body: Option<&'static str>) -> FetchRequest {
+    FetchRequest {
         method: "POST",
         url: url.parse().unwrap(),
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
@@ -49,7 +48,7 @@ pub(crate) fn outgoing(url: &str, body: Option<&'static str>) -> Outgoing {
 }
 
 impl Sent {
-    pub(crate) fn of(outgoing: &Outgoing) -> Self {
+    pub(crate) fn of(outgoing: &FetchRequest) -> Self {
         let mut headers = HeaderMap::new();
         for (name, value) in &outgoing.headers {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap());
@@ -63,8 +62,8 @@ impl Sent {
         }
     }
 
-    pub(crate) async fn check(&self, gateway: &Gateway) -> Outcome {
-        let head = Head { method: &self.method, uri: &self.uri, headers: &self.headers };
+    pub(crate) async fn check(&self, gateway: &Gateway) -> DidCheck {
+        let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         gateway.server().did_auth().check(head, &self.body).await
     }
 
@@ -73,7 +72,6 @@ impl Sent {
     }
 }
 
-/// A signature to be made.
 #[derive(Clone)]
 pub(crate) struct Signing {
     pub(crate) target: String,
@@ -86,7 +84,6 @@ pub(crate) struct Signing {
 }
 
 impl Signing {
-    /// As it should be, for an address of the gateway.
     pub(crate) fn for_gateway(gateway: &Gateway, someone: &Someone, nonce: &str) -> Self {
         let now = gateway.engine().now();
         Self {
@@ -123,9 +120,9 @@ pub(crate) async fn world() -> (Gateway, ManualClock, Peer) {
 }
 
 #[track_caller]
-pub(crate) fn let_in(outcome: &Outcome, someone: &Someone) -> AccessGrant {
+pub(crate) fn let_in(outcome: &DidCheck, someone: &Someone) -> AccessGrant {
     match outcome {
-        Outcome::Known(caller, Some(grant)) => {
+        DidCheck::Known(caller, Some(grant)) => {
             assert_eq!(caller.principal, Principal::Did(someone.did.to_string()));
             assert_eq!(caller.credential, Credential::Did);
             grant.clone()
@@ -135,42 +132,41 @@ pub(crate) fn let_in(outcome: &Outcome, someone: &Someone) -> AccessGrant {
 }
 
 #[track_caller]
-pub(crate) fn refused(outcome: Outcome) -> AuthError {
+pub(crate) fn refused(outcome: DidCheck) -> AuthError {
     match outcome {
-        Outcome::Refused(fault) => fault,
+        DidCheck::Refused(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_good_signature_says_who_it_is_once() {
+async fn did_signature_identifies_the_caller_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     let sent = Signing::for_gateway(&gateway, &ada, "n1").by(&ada);
     let grant = let_in(&sent.check(&gateway).await, &ada);
     assert_eq!(grant.expires_in, Some(3600));
-    assert_eq!(refused(sent.check(&gateway).await).word(), "invalid_nonce", "it was used up");
+    assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_nonce", "it was used up");
     let_in(&Signing::for_gateway(&gateway, &ada, "n2").by(&ada).check(&gateway).await, &ada);
     assert_eq!(peer.asked(), 1, "the document is fetched once");
 }
 
 #[tokio::test]
-async fn a_request_without_credentials_is_no_mistake() {
+async fn request_without_did_credentials_is_not_an_error() {
     let (gateway, ..) = world().await;
     let mut sent = Sent::of(&outgoing("http://localhost/probe", Some("{}")));
-    assert!(matches!(sent.check(&gateway).await, Outcome::Absent));
+    assert!(matches!(sent.check(&gateway).await, DidCheck::Absent));
     sent.set("authorization", "Basic YTpi");
-    assert!(matches!(sent.check(&gateway).await, Outcome::Absent), "another scheme is nothing to us");
+    assert!(matches!(sent.check(&gateway).await, DidCheck::Absent), "another scheme is nothing to us");
     sent.set("authorization", "Bearer nk_something");
     let fault = refused(sent.check(&gateway).await);
-    assert_eq!((fault.status(), fault.word()), (401, "invalid_access_token"));
+    assert_eq!((fault.status(), fault.error_code()), (401, "invalid_access_token"));
 }
 
-/// What is changed about a request, and what it is called then.
 type Mistake = (&'static str, fn(&mut Signing), fn(&mut Sent), u16, &'static str);
 
 #[tokio::test]
-async fn every_mistake_has_its_name() {
+async fn every_did_signature_fault_has_its_own_error() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));
@@ -238,7 +234,7 @@ async fn every_mistake_has_its_name() {
         let mut sent = signing.by(&ada);
         after(&mut sent);
         let fault = refused(sent.check(&gateway).await);
-        assert_eq!((fault.status(), fault.word()), (status, word), "{name}: {fault}");
+        assert_eq!((fault.status(), fault.error_code()), (status, word), "{name}: {fault}");
         // The answer tells how to do it right.
         let answer = gateway.server().did_auth().answer(&fault);
         assert_eq!(answer.status().as_u16(), status, "{name}");
@@ -260,11 +256,15 @@ async fn every_mistake_has_its_name() {
 }
 
 #[tokio::test]
-async fn only_the_key_in_the_document_and_for_its_purpose_counts() {
+async fn only_authentication_keys_of_the_document_are_accepted() {
     let (gateway, clock, peer) = world().await;
     let (ada, eve) = (peer.someone("ada", clock.now()), peer.stranger("eve"));
     let signing = Signing::for_gateway(&gateway, &ada, "n1");
-    assert_eq!(refused(signing.by(&eve).check(&gateway).await).word(), "invalid_signature", "somebody else's key");
+    assert_eq!(
+        refused(signing.by(&eve).check(&gateway).await).error_code(),
+        "invalid_signature",
+        "somebody else's key"
+    );
 
     // A key that is there, but not for authentication.
     let bob = peer.stranger("bob");
@@ -279,25 +279,24 @@ async fn only_the_key_in_the_document_and_for_its_purpose_counts() {
     let mut signing = Signing::for_gateway(&gateway, &bob, "n1");
     signing.key_id = bob.did.url("key-2");
     let fault = refused(signing.by(&eve).check(&gateway).await);
-    assert_eq!((fault.status(), fault.word()), (403, "invalid_verification_method"), "{fault}");
+    assert_eq!((fault.status(), fault.error_code()), (403, "invalid_verification_method"), "{fault}");
     let answer = gateway.server().did_auth().answer(&fault);
     assert_eq!(answer.status(), 403);
     assert!(!answer.headers().contains_key("www-authenticate"));
     let_in(&Signing::for_gateway(&gateway, &bob, "n2").by(&bob).check(&gateway).await, &bob);
 }
 
-/// The document with a new proof by its owner.
 fn signed_again(document: Value, owner: &Someone, now: Timestamp) -> Value {
-    use nuncio_identity::proof::{Encoding, ProofOptions, sign};
+    use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
     let Value::Object(mut document) = document else { panic!("no object") };
     let key_id = owner.key_id();
     let options = ProofOptions { verification_method: &key_id, created: now, domain: None, challenge: None };
-    sign(&mut document, &owner.key, &options, Encoding::Multibase);
+    sign(&mut document, &owner.key, &options, ProofEncoding::Multibase);
     Value::Object(document)
 }
 
 #[tokio::test]
-async fn a_did_out_of_use_is_told_which_one_is() {
+async fn superseded_did_is_refused_with_its_successor() {
     let (gateway, clock, peer) = world().await;
     let (old, new) = (peer.stranger("old"), peer.stranger("new"));
     let mut document = NewDocument::new(&old.did, clock.now());
@@ -312,52 +311,52 @@ async fn a_did_out_of_use_is_told_which_one_is() {
     document["deactivated"] = json!(true);
     peer.publish(&gone.did, Reply::Document(signed_again(document, &gone, clock.now())));
     let fault = refused(Signing::for_gateway(&gateway, &gone, "n1").by(&gone).check(&gateway).await);
-    assert_eq!((fault.status(), fault.word()), (401, "invalid_did"), "{fault}");
+    assert_eq!((fault.status(), fault.error_code()), (401, "invalid_did"), "{fault}");
 }
 
 #[tokio::test]
-async fn the_header_of_older_clients_counts_too() {
+async fn legacy_didwba_header_is_accepted() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));
     let key_id = DidUrl::parse(&ada.key_id()).unwrap();
-    let sent = |host: &str, nonce: &str, when: Timestamp, version: Version| {
+    let sent = |host: &str, nonce: &str, when: Timestamp, version: LegacyVersion| {
         let header = LegacyClaim::make(&key_id, &ada.key, host, nonce, when, version).to_header();
         let mut sent = Sent::of(&outgoing("http://localhost/probe", Some("{}")));
         sent.set("authorization", &header);
         sent
     };
     let now = clock.now();
-    let first = sent("localhost", "n1", now, Version::V1_1);
+    let first = sent("localhost", "n1", now, LegacyVersion::V1_1);
     let_in(&first.check(&gateway).await, &ada);
-    let_in(&sent("localhost", "n2", now, Version::V1_0).check(&gateway).await, &ada);
+    let_in(&sent("localhost", "n2", now, LegacyVersion::V1_0).check(&gateway).await, &ada);
     let minutes = |count: i64| Timestamp::from_millis(now.as_millis() + count * 60_000);
     for (name, wrong, word) in [
         ("again", first, "invalid_nonce"),
-        ("for another host", sent("example.com", "n3", now, Version::V1_1), "invalid_signature"),
-        ("old", sent("localhost", "n4", minutes(-6), Version::V1_1), "invalid_timestamp"),
-        ("future", sent("localhost", "n5", minutes(2), Version::V1_1), "invalid_timestamp"),
+        ("for another host", sent("example.com", "n3", now, LegacyVersion::V1_1), "invalid_signature"),
+        ("old", sent("localhost", "n4", minutes(-6), LegacyVersion::V1_1), "invalid_timestamp"),
+        ("future", sent("localhost", "n5", minutes(2), LegacyVersion::V1_1), "invalid_timestamp"),
     ] {
         let fault = refused(wrong.check(&gateway).await);
-        assert_eq!((fault.status(), fault.word()), (401, word), "{name}: {fault}");
+        assert_eq!((fault.status(), fault.error_code()), (401, word), "{name}: {fault}");
     }
-    let mut broken = sent("localhost", "n6", now, Version::V1_1);
+    let mut broken = sent("localhost", "n6", now, LegacyVersion::V1_1);
     broken.set("authorization", "DIDWba v=\"1.1\", did=\"x");
-    assert_eq!(refused(broken.check(&gateway).await).word(), "invalid_request");
+    assert_eq!(refused(broken.check(&gateway).await).error_code(), "invalid_request");
 }
 
 #[tokio::test]
-async fn request_signed_before_the_start_counts_once() {
+async fn request_signed_before_the_start_is_accepted_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     let mut signing = Signing::for_gateway(&gateway, &ada, "n1");
     signing.created = Timestamp::from_millis(signing.created.as_millis() - 1000);
     let_in(&signing.by(&ada).check(&gateway).await, &ada);
-    assert_eq!(refused(signing.by(&ada).check(&gateway).await).word(), "invalid_nonce");
+    assert_eq!(refused(signing.by(&ada).check(&gateway).await).error_code(), "invalid_nonce");
 }
 
 #[tokio::test]
-async fn the_token_opens_what_was_granted_to_the_did_and_nothing_else() {
+async fn did_token_has_exactly_the_grants_of_the_did() {
     let clock = ManualClock::new();
     let agent = desk(&[scope("notes:write", "low"), count("scope = \"notes:write\"")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).dev().start().await;
@@ -390,15 +389,15 @@ async fn the_token_opens_what_was_granted_to_the_did_and_nothing_else() {
     assert_eq!(rpc_status(&gateway, &token).await, 200);
     let mut sent = Sent::of(&outgoing("http://localhost/probe", None));
     sent.set("authorization", &format!("Bearer {foreign}"));
-    assert_eq!(refused(sent.check(&gateway).await).word(), "invalid_access_token");
+    assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_access_token");
     sent.set("authorization", &format!("bearer {token}"));
-    assert!(matches!(sent.check(&gateway).await, Outcome::Known(_, None)));
+    assert!(matches!(sent.check(&gateway).await, DidCheck::Known(_, None)));
     clock.advance(Duration::from_secs(3600));
     assert_eq!(rpc_status(&gateway, &token).await, 401);
 }
 
 #[tokio::test]
-async fn two_gateways_know_each_other_by_their_dids() {
+async fn two_gateways_identify_each_other_by_did() {
     let clock = ManualClock::new();
     let gateway = async || Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
     let (a, b) = (gateway().await, gateway().await);
@@ -406,42 +405,42 @@ async fn two_gateways_know_each_other_by_their_dids() {
     let mut request = outgoing(&format!("{}/agents/desk/rpc?x=%20y", b.server().url()), Some("{\"a\":1}"));
     dids(&a).sign(&desk_name(), &mut request).unwrap();
     match Sent::of(&request).check(&b).await {
-        Outcome::Known(caller, Some(_)) => assert_eq!(caller.principal, Principal::Did(did.to_string())),
+        DidCheck::Known(caller, Some(_)) => assert_eq!(caller.principal, Principal::Did(did.to_string())),
         other => panic!("{other:?}"),
     }
-    assert_eq!(refused(Sent::of(&request).check(&a).await).word(), "invalid_signature", "it is for b alone");
+    assert_eq!(refused(Sent::of(&request).check(&a).await).error_code(), "invalid_signature", "it is for b alone");
 
     // Signed again it counts again, with a nonce of the server's choice.
-    dids(&a).signer(&Subject::Agent(desk_name())).unwrap().sign(&mut request, Some("the-servers-nonce")).unwrap();
+    dids(&a).signer(&DidSubject::Agent(desk_name())).unwrap().sign(&mut request, Some("the-servers-nonce")).unwrap();
     let sent = Sent::of(&request);
     assert!(sent.headers["signature-input"].to_str().unwrap().contains("nonce=\"the-servers-nonce\""));
-    assert!(matches!(sent.check(&b).await, Outcome::Known(..)));
+    assert!(matches!(sent.check(&b).await, DidCheck::Known(..)));
     // The service signs for itself, also without a body.
     let mut request = outgoing(&format!("{}/anp", b.server().url()), None);
-    dids(&a).signer(&Subject::Service).unwrap().sign(&mut request, None).unwrap();
+    dids(&a).signer(&DidSubject::Service).unwrap().sign(&mut request, None).unwrap();
     let service = dids(&a).service().unwrap().did().to_string();
     match Sent::of(&request).check(&b).await {
-        Outcome::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
+        DidCheck::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
         other => panic!("{other:?}"),
     }
 
     // A new key: the old DID counts no more once its document has been looked at again.
-    let old = dids(&a).signer(&Subject::Agent(desk_name())).unwrap();
-    a.order(Order::DidRotate { subject: Subject::Agent(desk_name()) }).await.unwrap();
+    let old = dids(&a).signer(&DidSubject::Agent(desk_name())).unwrap();
+    a.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     clock.advance(Duration::from_secs(300));
     let mut request = outgoing(&format!("{}/anp", b.server().url()), Some("{}"));
     old.sign(&mut request, None).unwrap();
     let fault = refused(Sent::of(&request).check(&b).await);
     assert_eq!(fault, AuthError::Superseded { requested: did, current: desk_did(&a) });
     dids(&a).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(Sent::of(&request).check(&b).await, Outcome::Known(..)));
+    assert!(matches!(Sent::of(&request).check(&b).await, DidCheck::Known(..)));
 }
 
 #[tokio::test]
-async fn our_own_agents_are_known_without_asking_anyone() {
+async fn own_dids_are_resolved_without_network() {
     // Nobody listens at that address.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).public_url("https://agents.example.com").start().await;
     let mut request = outgoing("https://agents.example.com/anp", Some("{}"));
     dids(&gateway).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(Sent::of(&request).check(&gateway).await, Outcome::Known(..)));
+    assert!(matches!(Sent::of(&request).check(&gateway).await, DidCheck::Known(..)));
 }

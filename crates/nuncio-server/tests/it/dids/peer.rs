@@ -15,20 +15,15 @@ use nuncio_identity::{Did, NewDocument, SigningKey};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-/// What it answers at one address.
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// This document.
     Document(Value),
     /// This status, header and body.
     Other(u16, (&'static str, String), String),
-    /// Nothing, ever.
     Silence,
-    /// A document without end.
     Endless,
 }
 
-/// The host. It answers 404 to what it was told nothing about.
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) port: u16,
@@ -36,7 +31,6 @@ pub(crate) struct Peer {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-/// Someone with a DID at the host.
 #[derive(Clone)]
 pub(crate) struct Someone {
     pub(crate) did: Did,
@@ -53,14 +47,12 @@ impl Peer {
         peer
     }
 
-    /// Someone whose document it has.
     pub(crate) fn someone(&self, name: &str, now: Timestamp) -> Someone {
         let someone = self.stranger(name);
         self.publish(&someone.did, Reply::Document(someone.document(now)));
         someone
     }
 
-    /// Someone of whom it knows nothing.
     pub(crate) fn stranger(&self, name: &str) -> Someone {
         let seed = nuncio_core::digest::Digest::of_bytes(format!("{name}{}", self.port).as_bytes());
         let key = SigningKey::from_seed(seed.as_bytes());
@@ -72,7 +64,6 @@ impl Peer {
         self.replies.lock().unwrap().insert(did.resolution_url_at(""), reply);
     }
 
-    /// What it answers at a path.
     pub(crate) fn publish_at(&self, path: &str, reply: Reply) {
         self.replies.lock().unwrap().insert(path.to_owned(), reply);
     }

@@ -1,13 +1,13 @@
-//! New keys and new addresses: what gave way says so, and what was not meant does not happen.
+//! Key rotation and changed public addresses: retired DIDs name their successor.
 
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_identity::{AuthError, Did};
-use nuncio_server::admin::{self, Order};
-use nuncio_server::auth::did::Outcome;
-use nuncio_server::dids::Subject;
+use nuncio_server::admin::{self, AdminCommand};
+use nuncio_server::auth::did::DidCheck;
+use nuncio_server::dids::DidSubject;
 use nuncio_server::{SystemClock, open_engine};
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
@@ -25,17 +25,17 @@ fn directory() -> Arc<TempDir> {
 }
 
 /// Has an order carried out while no server runs.
-async fn offline(data: &TempDir, order: Order) -> Result<serde_json::Value, nuncio_server::StartError> {
+async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Value, nuncio_server::StartError> {
     open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await
 }
 
 #[tokio::test]
-async fn an_agent_with_a_new_key_has_a_new_did_and_the_old_one_names_it() {
+async fn rotated_agent_key_makes_a_new_did_named_by_the_old_document() {
     let data = directory();
     let gateway = at("https://agents.example.com", &data).start().await;
     let first = desk_did(&gateway);
-    let signer = dids(&gateway).signer(&Subject::Agent(desk_name())).unwrap();
-    let order = Order::DidRotate { subject: Subject::Agent(desk_name()) };
+    let signer = dids(&gateway).signer(&DidSubject::Agent(desk_name())).unwrap();
+    let order = AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) };
     let answer = gateway.order(order.clone()).await.unwrap();
     let second = desk_did(&gateway);
     assert_ne!(first, second);
@@ -60,10 +60,10 @@ async fn an_agent_with_a_new_key_has_a_new_did_and_the_old_one_names_it() {
     assert_eq!(document(&gateway, &second).await.document().successor(), Some(&third));
 
     // What the first one signs is turned away with the name of the last.
-    let mut request: Outgoing = outgoing("https://agents.example.com/probe", Some("{}"));
+    let mut request: FetchRequest = outgoing("https://agents.example.com/probe", Some("{}"));
     signer.sign(&mut request, None).unwrap();
     match Sent::of(&request).check(&gateway).await {
-        Outcome::Refused(fault @ AuthError::Superseded { .. }) => {
+        DidCheck::Refused(fault @ AuthError::Superseded { .. }) => {
             let response = gateway.server().did_auth().answer(&fault);
             assert_eq!(response.status(), 409);
             assert_eq!(response.headers()["cache-control"], "no-store");
@@ -80,14 +80,14 @@ async fn an_agent_with_a_new_key_has_a_new_did_and_the_old_one_names_it() {
 }
 
 #[tokio::test]
-async fn the_service_keeps_its_did_and_its_tokens_are_worthless() {
+async fn rotated_service_key_keeps_the_did_and_invalidates_tokens() {
     let data = directory();
     let gateway = at("https://agents.example.com", &data).start().await;
     gateway.key(&[]).await;
     let before = dids(&gateway).service().unwrap();
     let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
     assert_eq!(rpc_status(&gateway, &token).await, 200);
-    gateway.order(Order::DidRotate { subject: Subject::Service }).await.unwrap();
+    gateway.order(AdminCommand::DidRotate { subject: DidSubject::Service }).await.unwrap();
     let after = dids(&gateway).service().unwrap();
     assert_eq!(before.did(), after.did());
     assert_ne!(before.key().public().thumbprint(), after.key().public().thumbprint());
@@ -98,45 +98,46 @@ async fn the_service_keeps_its_did_and_its_tokens_are_worthless() {
 }
 
 #[tokio::test]
-async fn a_token_ends_with_the_key_that_earned_it() {
+async fn did_token_ends_when_its_key_is_rotated() {
     let gateway = at("https://agents.example.com", &directory()).start().await;
     gateway.key(&[]).await;
     let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
     assert_eq!(rpc_status(&gateway, &token).await, 200);
-    gateway.order(Order::DidRotate { subject: Subject::Agent(desk_name()) }).await.unwrap();
+    gateway.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     assert_eq!(rpc_status(&gateway, &token).await, 409, "its DID has a successor");
 }
 
 #[tokio::test]
-async fn what_has_no_did_cannot_be_rotated_or_shown() {
+async fn unknown_agent_cannot_be_rotated_or_shown() {
     let data = directory();
     let gateway = at("https://agents.example.com", &data).start().await;
     let nobody = nuncio_core::ids::AgentName::parse("nobody").unwrap();
-    for order in
-        [Order::DidShow { agent: Some(nobody.clone()) }, Order::DidRotate { subject: Subject::Agent(nobody.clone()) }]
-    {
+    for order in [
+        AdminCommand::DidShow { agent: Some(nobody.clone()) },
+        AdminCommand::DidRotate { subject: DidSubject::Agent(nobody.clone()) },
+    ] {
         let error = gateway.order(order).await.unwrap_err();
         assert_eq!(error.code, Code::DidUnavailable);
         assert!(error.message.contains("nobody"), "{error}");
     }
-    let shown = gateway.order(Order::DidShow { agent: None }).await.unwrap();
+    let shown = gateway.order(AdminCommand::DidShow { agent: None }).await.unwrap();
     let dids: Vec<_> = shown["dids"].as_array().unwrap().iter().map(|did| did["did"].as_str().unwrap()).collect();
     assert_eq!(dids, ["did:wba:agents.example.com", desk_did(&gateway).as_str()]);
     assert_eq!(shown["dids"][0]["document"], "https://agents.example.com/.well-known/did.json");
     assert!(!shown.to_string().contains("PRIVATE"));
 
-    let empty = offline(&tempfile::tempdir().unwrap(), Order::DidShow { agent: None }).await.unwrap();
+    let empty = offline(&tempfile::tempdir().unwrap(), AdminCommand::DidShow { agent: None }).await.unwrap();
     assert!(empty["none_because"].as_str().unwrap().contains("nuncio serve"), "{empty}");
 }
 
 #[tokio::test]
-async fn another_public_address_is_refused_until_the_dids_are_moved() {
+async fn changed_public_url_is_refused_until_dids_are_moved() {
     let data = directory();
     let gateway = at("https://old.example.com", &data).start().await;
     let (first, service) = (desk_did(&gateway), dids(&gateway).service().unwrap().did().clone());
     // Not while it runs: it would go on under the old address.
     let to = "https://new.example.com:8443/".to_owned();
-    let error = gateway.order(Order::DidMove { to: to.clone() }).await.unwrap_err();
+    let error = gateway.order(AdminCommand::DidMove { to: to.clone() }).await.unwrap_err();
     assert!(error.message.contains("stop it"), "{error}");
     gateway.stop().await;
 
@@ -153,10 +154,10 @@ async fn another_public_address_is_refused_until_the_dids_are_moved() {
     at("https://old.example.com/", &data).start().await.stop().await;
 
     for wrong in ["http://192.0.2.7", "https://new.example.com/path"] {
-        let error = offline(&data, Order::DidMove { to: wrong.to_owned() }).await.unwrap_err();
+        let error = offline(&data, AdminCommand::DidMove { to: wrong.to_owned() }).await.unwrap_err();
         assert_eq!(error.code, Code::DidUnavailable);
     }
-    offline(&data, Order::DidMove { to }).await.unwrap();
+    offline(&data, AdminCommand::DidMove { to }).await.unwrap();
     assert_eq!(
         at("https://old.example.com", &data).try_start().await.unwrap_err().code,
         Code::PublicUrlChanged,
@@ -177,25 +178,25 @@ async fn another_public_address_is_refused_until_the_dids_are_moved() {
 }
 
 #[tokio::test]
-async fn a_move_that_broke_off_is_noticed_and_can_be_finished() {
+async fn interrupted_did_move_is_detected_and_can_be_finished() {
     let data = directory();
     at("https://old.example.com", &data).start().await.stop().await;
     let home = data.path().join("keys/home.json");
     let before = std::fs::read(&home).unwrap();
     let to = "https://new.example.com".to_owned();
-    let moved = offline(&data, Order::DidMove { to: to.clone() }).await.unwrap();
+    let moved = offline(&data, AdminCommand::DidMove { to: to.clone() }).await.unwrap();
     // As if it had died before its last step.
     std::fs::write(&home, before).unwrap();
     for url in ["https://old.example.com", "https://new.example.com"] {
         assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
     }
-    let again = offline(&data, Order::DidMove { to }).await.unwrap();
+    let again = offline(&data, AdminCommand::DidMove { to }).await.unwrap();
     assert_eq!(moved["rotated"], again["rotated"], "what was moved stays");
     at("https://new.example.com", &data).start().await;
 }
 
 #[tokio::test]
-async fn on_this_machine_the_dids_go_along_with_the_port() {
+async fn loopback_dids_follow_a_changed_port() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let first = desk_did(&gateway);
     let data = gateway.stop().await;

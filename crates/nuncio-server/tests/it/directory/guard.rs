@@ -1,9 +1,9 @@
 //! Who may have whom listed, and taken out again.
 
-use nuncio_anp::directory::Accept;
+use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
 
@@ -27,12 +27,12 @@ async fn world(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> World {
     World { gateway, peer: Peer::start().await, clock, key }
 }
 
-fn accepting(accept: Accept) -> impl FnOnce(GatewayBuilder) -> GatewayBuilder {
+fn accepting(accept: RegistrationPolicy) -> impl FnOnce(GatewayBuilder) -> GatewayBuilder {
     move |it| it.settings(|settings| settings.registry.accept = accept)
 }
 
 #[tokio::test]
-async fn a_did_registers_itself_and_nobody_else() {
+async fn did_can_register_only_itself() {
     let World { gateway, peer, clock, .. } = world(|it| it).await;
     let sea = Foreign::at(&peer, "sea", clock.now());
     let neighbour = peer.someone("neighbour", clock.now());
@@ -79,7 +79,7 @@ async fn a_did_registers_itself_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_host_of_an_agent_registers_it_too() {
+async fn host_did_can_register_its_agents() {
     let World { gateway, peer, clock, .. } = world(|it| it).await;
     let sea = Foreign::at(&peer, "sea", clock.now());
     let host = host_of(&peer, clock.now());
@@ -91,7 +91,6 @@ async fn the_host_of_an_agent_registers_it_too() {
     assert_eq!(send(&gateway, &By::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
 }
 
-/// Whoever has the bare DID of a host.
 fn host_of(peer: &Peer, now: nuncio_core::time::Timestamp) -> Someone {
     let key = peer.stranger("host").key;
     let did = nuncio_identity::Did::new("localhost", Some(peer.port), &[]).unwrap();
@@ -101,7 +100,7 @@ fn host_of(peer: &Peer, now: nuncio_core::time::Timestamp) -> Someone {
 }
 
 #[tokio::test]
-async fn keys_of_this_server_register_anyone_and_take_out_their_own() {
+async fn server_keys_register_any_agent_and_remove_only_their_own() {
     let World { gateway, peer, clock, key } = world(|it| it).await;
     let (sea, hill) = (Foreign::at(&peer, "sea", clock.now()), Foreign::at(&peer, "hill", clock.now()));
     let other = gateway.key(&[]).await.secret;
@@ -114,21 +113,21 @@ async fn keys_of_this_server_register_anyone_and_take_out_their_own() {
     assert_eq!(send(&gateway, &By::Key(&key), "DELETE", &path, "").await.status, 204);
 
     // The operator adds and removes whomever.
-    let added = gateway.order(Order::RegistryAdd { target: hill.url.clone() }).await.unwrap();
+    let added = gateway.order(AdminCommand::RegistryAdd { target: hill.url.clone() }).await.unwrap();
     assert_eq!((&added["new"], &added["agent"]["by"]), (&json!(true), &json!(Principal::Operator)));
     let answer =
         send(&gateway, &By::Key(&key), "DELETE", &format!("{PATH}/{}", added["agent"]["id"].as_str().unwrap()), "")
             .await;
     assert_eq!(answer.status, 403);
-    gateway.order(Order::RegistryRemove { which: hill.someone.did.to_string() }).await.unwrap();
-    let gone = gateway.order(Order::RegistryRemove { which: hill.url }).await.unwrap_err();
+    gateway.order(AdminCommand::RegistryRemove { which: hill.someone.did.to_string() }).await.unwrap();
+    let gone = gateway.order(AdminCommand::RegistryRemove { which: hill.url }).await.unwrap_err();
     assert_eq!(gone.code, nuncio_core::Code::NotRegistered);
     assert!(entries(&gateway).await.is_empty());
 }
 
 #[tokio::test]
-async fn who_is_taken_is_the_operators_to_say() {
-    let nobody = world(accepting(Accept::Nobody)).await;
+async fn operator_settings_decide_who_may_register() {
+    let nobody = world(accepting(RegistrationPolicy::Nobody)).await;
     let sea = Foreign::at(&nobody.peer, "sea", nobody.clock.now());
     for by in [By::Key(&nobody.key), By::Did(&sea.someone)] {
         let answer = register(&nobody.gateway, &by, &sea.url).await;
@@ -136,7 +135,7 @@ async fn who_is_taken_is_the_operators_to_say() {
     }
     assert!(entries(&nobody.gateway).await.is_empty());
 
-    let anyone = world(accepting(Accept::Anyone)).await;
+    let anyone = world(accepting(RegistrationPolicy::Anyone)).await;
     let sea = Foreign::at(&anyone.peer, "sea", anyone.clock.now());
     let answer = register(&anyone.gateway, &By::Nobody, &sea.url).await;
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -149,7 +148,7 @@ async fn who_is_taken_is_the_operators_to_say() {
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_of_a_host_and_in_all() {
+async fn directory_limits_agents_per_host_and_in_total() {
     let World { gateway, peer, clock, key } = world(|it| {
         it.settings(|settings| (settings.registry.max_agents, settings.registry.max_agents_per_host) = (3, 2))
     })
@@ -165,7 +164,7 @@ async fn there_is_room_for_so_many_of_a_host_and_in_all() {
 }
 
 #[tokio::test]
-async fn our_own_agents_need_not_register_and_wrong_bodies_say_so() {
+async fn own_agents_and_invalid_registrations_are_refused_with_the_reason() {
     let World { gateway, key, .. } = world(|it| it.agent("second", &desk(&[echo()]).replace(DESK, "second"))).await;
     let own = format!("{}/agents/{DESK}/ad.json", gateway.server().url());
     let answer = register(&gateway, &By::Key(&key), &own).await;

@@ -1,4 +1,4 @@
-//! Descriptions that lie, and hosts that misbehave: each is told what is wrong, and nothing changes.
+//! Registrations with false descriptions or misbehaving hosts are refused with the reason.
 
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
@@ -10,7 +10,6 @@ use crate::agents::DESK;
 use crate::anp::agent;
 use crate::dids::peer::{Peer, Reply};
 
-/// What is wrong, and the status, the code and the words it is refused with.
 type Case = (&'static str, fn(&Peer, &Foreign, Timestamp), u16, &'static str, &'static str);
 
 fn changed(foreign: &Foreign, now: Timestamp, change: impl FnOnce(&mut Value)) -> Value {
@@ -179,7 +178,7 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test]
-async fn what_does_not_hold_is_not_listed_and_says_why() {
+async fn unverifiable_agent_is_not_listed_and_the_reason_is_given() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev().start().await;
     let key = gateway.key(&[]).await.secret;
@@ -202,7 +201,7 @@ async fn what_does_not_hold_is_not_listed_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_went_wrong_with_a_listed_one_changes_nothing_when_it_registers_again() {
+async fn failed_re_registration_keeps_the_existing_listing() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev().start().await;
     let key = gateway.key(&[]).await.secret;
@@ -216,7 +215,7 @@ async fn what_went_wrong_with_a_listed_one_changes_nothing_when_it_registers_aga
 }
 
 #[tokio::test]
-async fn private_addresses_are_nobodys_to_name_but_the_operators() {
+async fn only_operators_can_register_private_addresses() {
     // Without --dev this machine is private, as any other is.
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     let key = gateway.key(&[]).await.secret;
@@ -237,6 +236,6 @@ async fn private_addresses_are_nobodys_to_name_but_the_operators() {
     }
     assert_eq!(peer.asked(), 0);
     assert!(entries(&gateway).await.is_empty());
-    let order = nuncio_server::admin::Order::RegistryAdd { target: foreign.url.clone() };
+    let order = nuncio_server::admin::AdminCommand::RegistryAdd { target: foreign.url.clone() };
     assert_eq!(gateway.order(order).await.unwrap()["new"], true, "the operator named it");
 }

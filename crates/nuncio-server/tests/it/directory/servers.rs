@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::follow::Domain;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,7 +27,6 @@ fn hidden(name: &str) -> String {
     agent(name, "Nobody must know.", "\"secret.thing\"").replace("[allow]", "anp = { listed = false }\n[allow]")
 }
 
-/// A server whose agents register with a directory.
 async fn registering(with: &Gateway, name: &str, text: &str) -> Gateway {
     let directory = Domain::parse(&with.server().url()).unwrap();
     let hidden_name = format!("{name}-hidden");
@@ -41,11 +40,11 @@ async fn registering(with: &Gateway, name: &str, text: &str) -> Gateway {
 }
 
 async fn told(gateway: &Gateway) -> Vec<Value> {
-    gateway.order(Order::RegistryAgents).await.unwrap()["elsewhere"].as_array().unwrap().clone()
+    gateway.order(AdminCommand::RegistryAgents).await.unwrap()["elsewhere"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
-async fn three_servers_one_is_the_directory_of_the_others() {
+async fn two_servers_register_their_agents_at_a_third() {
     let directory =
         Gateway::builder().agent("guide", &agent("guide", "Knows all.", "\"city.guide\"")).dev().start().await;
     // A key is there, so that nobody gets in for being on this machine.
@@ -104,7 +103,7 @@ async fn three_servers_one_is_the_directory_of_the_others() {
 }
 
 #[tokio::test]
-async fn pages_join_without_gap_and_have_a_tag() {
+async fn directory_pages_join_without_gap_and_have_etags() {
     let gateway = Gateway::builder();
     let gateway =
         ["a", "b", "c", "d", "e"].iter().fold(gateway, |it, name| it.agent(name, &agent(name, "Is.", "\"x\"")));
@@ -142,7 +141,7 @@ async fn pages_join_without_gap_and_have_a_tag() {
 }
 
 #[tokio::test]
-async fn what_is_listed_is_kept_when_the_server_starts_again() {
+async fn directory_listing_survives_a_restart() {
     let directory = Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).start().await;
     let inn = Gateway::builder().agent("inn", &agent("inn", "Rooms.", "\"hotel\"")).dev().start().await;
     let url = format!("{}/agents/inn/ad.json", inn.server().url());
@@ -155,7 +154,7 @@ async fn what_is_listed_is_kept_when_the_server_starts_again() {
         Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).data(data).port(port).start().await;
     assert_eq!(item(&again, "inn").await, before, "with what was verified, and when");
     // Taken out and started once more, it stays out.
-    again.order(Order::RegistryRemove { which: url }).await.unwrap();
+    again.order(AdminCommand::RegistryRemove { which: url }).await.unwrap();
     let data = again.stop().await;
     let third =
         Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).data(data).port(port).start().await;
@@ -163,7 +162,7 @@ async fn what_is_listed_is_kept_when_the_server_starts_again() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_away_is_told_later_and_of_every_change() {
+async fn unreachable_directory_gets_registrations_later() {
     let clock = ManualClock::new();
     let (look, pause) = (Duration::from_secs(5), Duration::from_secs(30));
     // A free port that nobody serves yet.
@@ -200,8 +199,9 @@ async fn a_directory_that_is_away_is_told_later_and_of_every_change() {
     .await;
     assert_eq!(entries(&directory).await.len(), 1);
     // A new key is a new DID, and the directory lists that.
-    let rotated =
-        inn.order(Order::DidRotate { subject: nuncio_server::dids::Subject::Agent(AgentName::parse("inn").unwrap()) });
+    let rotated = inn.order(AdminCommand::DidRotate {
+        subject: nuncio_server::dids::DidSubject::Agent(AgentName::parse("inn").unwrap()),
+    });
     rotated.await.unwrap();
     let did = dids(&inn).agent(&AgentName::parse("inn").unwrap()).unwrap().did().to_string();
     eventually("the new DID is found", async || {
@@ -213,12 +213,12 @@ async fn a_directory_that_is_away_is_told_later_and_of_every_change() {
 }
 
 #[tokio::test]
-async fn a_directory_says_of_itself_where_agents_register() {
+async fn directory_description_names_its_registration_endpoint() {
     let directory = Gateway::builder().agent("guide", &agent("guide", "Knows.", "\"x\"")).dev().start().await;
     let answer = get(&directory, "/registry/ad.json", "").await;
     assert_eq!(answer.status, 200);
     let description = answer.json();
-    let report = nuncio_anp::validate::check(nuncio_anp::validate::Kind::AgentDescription, &description);
+    let report = nuncio_anp::validate::check(nuncio_anp::validate::AnpDocumentType::AgentDescription, &description);
     assert!(report.valid && report.warnings.is_empty(), "{report:?}");
     assert_eq!(description["did"], json!(dids(&directory).service().unwrap().did().to_string()));
     let interfaces = description["interfaces"].as_array().unwrap();
@@ -228,7 +228,7 @@ async fn a_directory_says_of_itself_where_agents_register() {
 
     let closed = Gateway::builder()
         .agent("guide", &agent("guide", "Knows.", "\"x\""))
-        .settings(|settings| settings.registry.accept = nuncio_anp::directory::Accept::Nobody)
+        .settings(|settings| settings.registry.accept = nuncio_anp::directory::RegistrationPolicy::Nobody)
         .dev()
         .start()
         .await;

@@ -1,4 +1,4 @@
-//! Hosts that are wrong: what of them is listed, what is not, and what the operator is told.
+//! Hosts with invalid indexes or descriptors: which skills are listed, and which faults are reported.
 
 use nuncio_testkit::Gateway;
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use crate::agents::{DESK, desk};
 use super::stub::{INDEX, Reply, Stub, descriptor_path, index};
 use super::{follow, found, problem};
 
-/// A gateway without skills of its own.
 async fn gateway() -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[])).start().await
 }
@@ -28,7 +27,7 @@ fn why<'a>(state: &'a Value, id: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn private_skills_are_never_listed_nor_asked_for() {
+async fn private_skills_are_neither_listed_nor_fetched() {
     let (here, stub) = start().await;
     stub.document(&descriptor_path("hidden"), &stub.descriptor("hidden"));
     let mut hidden = stub.entry("hidden");
@@ -46,7 +45,7 @@ async fn private_skills_are_never_listed_nor_asked_for() {
 }
 
 #[tokio::test]
-async fn a_skill_whose_descriptor_lies_is_not_listed() {
+async fn skill_with_a_contradicting_descriptor_is_not_listed() {
     let (here, stub) = start().await;
     let ids = ["good", "other", "broken", "gone", "newer", "text"];
     stub.offer(&ids);
@@ -75,7 +74,7 @@ async fn a_skill_whose_descriptor_lies_is_not_listed() {
 }
 
 #[tokio::test]
-async fn where_index_and_descriptor_differ_the_descriptor_is_listed() {
+async fn descriptor_wins_over_the_index_entry() {
     let (here, stub) = start().await;
     let mut descriptor = stub.descriptor("good");
     descriptor["version"] = json!("2.3.4");
@@ -88,7 +87,7 @@ async fn where_index_and_descriptor_differ_the_descriptor_is_listed() {
 }
 
 #[tokio::test]
-async fn an_index_leads_to_no_other_host() {
+async fn index_links_to_other_hosts_are_ignored() {
     let (here, stub, victim) = {
         let (here, stub) = start().await;
         (here, stub, Stub::start().await)
@@ -115,7 +114,7 @@ async fn an_index_leads_to_no_other_host() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_wrong_lists_nothing_new_and_what_was_listed_stays() {
+async fn invalid_index_keeps_the_previous_listing() {
     let (here, stub) = start().await;
     follow(&here, &stub.url()).await;
     let twice = vec![stub.entry("good"), stub.entry("new"), stub.entry("new")];
@@ -140,7 +139,7 @@ async fn an_index_that_is_wrong_lists_nothing_new_and_what_was_listed_stays() {
 }
 
 #[tokio::test]
-async fn ids_are_unique_across_pages_and_pages_come_to_an_end() {
+async fn index_with_repeated_ids_or_endless_pages_is_bounded() {
     let (here, stub) = start().await;
     let page = |next: &str| Reply::Json {
         status: 200,
@@ -157,7 +156,7 @@ async fn ids_are_unique_across_pages_and_pages_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_cut_off() {
+async fn endless_index_response_is_cut_off() {
     let (here, stub) = start().await;
     stub.reply(&descriptor_path("good"), Reply::Endless);
     let state = follow(&here, &stub.url()).await;
@@ -184,7 +183,7 @@ async fn only_ten_thousand_skills_of_a_host_are_kept() {
 }
 
 #[tokio::test]
-async fn a_host_without_an_index_is_dropped_whole() {
+async fn host_without_an_index_is_removed() {
     let (here, stub) = start().await;
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["good"]);
@@ -201,7 +200,7 @@ async fn a_host_without_an_index_is_dropped_whole() {
 }
 
 #[tokio::test]
-async fn a_descriptor_that_cannot_be_had_for_a_while_is_asked_for_at_the_next_visit() {
+async fn unavailable_descriptor_is_fetched_at_the_next_visit() {
     let (here, stub) = start().await;
     stub.offer(&["a", "b", "c", "d", "e"]);
     for id in ["b", "c", "d"] {
@@ -218,7 +217,7 @@ async fn a_descriptor_that_cannot_be_had_for_a_while_is_asked_for_at_the_next_vi
 }
 
 #[tokio::test]
-async fn a_strangers_address_must_be_public() {
+async fn registry_host_address_must_be_public() {
     let here = gateway().await;
     for (domain, says) in [
         ("https://10.0.0.1", "may not be reached"),

@@ -10,26 +10,25 @@ use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) const INDEX: &str = "/.well-known/skill-sharing";
 
-/// What it answers at one address.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// This status and document, with a tag and more headers.
-    Json { status: u16, etag: Option<String>, headers: String, body: String },
-    /// Nothing, ever.
+    Json {
+        status: u16,
+        etag: Option<String>,
+        headers: String,
+        body: String,
+    },
     Silence,
-    /// A document without end.
     Endless,
 }
 
-/// Something it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) target: String,
-    /// The tag of what the asker has.
     pub(crate) has: Option<String>,
 }
 
-/// The host. It answers 404 to what it was told nothing about.
 #[derive(Clone)]
 pub(crate) struct Stub {
     address: SocketAddr,
@@ -55,12 +54,10 @@ impl Stub {
         format!("http://{}", self.address)
     }
 
-    /// Everything it was asked for since the last time.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
-    /// The same without tags.
     pub(crate) fn targets(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.target).collect()
     }
@@ -73,20 +70,17 @@ impl Stub {
         self.replies.lock().unwrap().insert(target.to_owned(), reply);
     }
 
-    /// A document with a tag that changes with it.
     pub(crate) fn document(&self, target: &str, document: &Value) {
         let body = document.to_string();
         let etag = Some(format!("\"{}\"", nuncio_core::digest::Digest::of_bytes(body.as_bytes())));
         self.reply(target, Reply::Json { status: 200, etag, headers: String::new(), body });
     }
 
-    /// A status with headers and an empty object.
     pub(crate) fn status(&self, target: &str, status: u16, headers: &str) {
         let headers = headers.to_owned();
         self.reply(target, Reply::Json { status, etag: None, headers, body: "{}".to_owned() });
     }
 
-    /// An index of these entries.
     pub(crate) fn index(&self, entries: &[Value]) {
         self.document(INDEX, &index(entries));
     }

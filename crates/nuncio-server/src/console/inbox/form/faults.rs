@@ -1,4 +1,4 @@
-//! What a schema finds wrong, in the reader's language where it is something usual.
+//! Schema violations as texts; common ones are translated.
 
 use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::console::texts::FormTexts;
 
 /// A fault of a field's value, for people.
-pub(super) fn say(schema: &Value, value: Option<&Value>, fault: &SchemaViolation, texts: &FormTexts) -> String {
+pub(super) fn describe(schema: &Value, value: Option<&Value>, fault: &SchemaViolation, texts: &FormTexts) -> String {
     value.and_then(|value| usual(schema, value, texts)).unwrap_or_else(|| fault.message.clone())
 }
 

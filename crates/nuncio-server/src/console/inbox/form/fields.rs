@@ -1,27 +1,25 @@
-//! Which fields a schema asks for.
+//! Form fields derived from a JSON Schema.
 
 use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use crate::console::texts::FormTexts;
 
-/// What the names of all fields begin with; other parts of a form are named otherwise.
+/// Prefix of the names of result fields, which distinguishes them from other form parameters.
 pub(super) const PREFIX: &str = "f";
 /// A text of at most so many characters needs only one line.
 const ONE_LINE: u64 = 120;
 /// How many references are followed.
 const HOPS: usize = 8;
 
-/// One part of a form.
-pub(in crate::console) enum Item {
-    /// A field.
+pub(in crate::console) enum FormItem {
     Field(Field),
     /// Several that belong together.
-    Group(Group),
+    Group(FieldGroup),
 }
 
 /// Fields that make one object.
-pub(in crate::console) struct Group {
+pub(in crate::console) struct FieldGroup {
     pub(in crate::console) key: String,
     pub(in crate::console) label: String,
     pub(in crate::console) description: Option<String>,
@@ -29,11 +27,8 @@ pub(in crate::console) struct Group {
     pub(in crate::console) fields: Vec<Field>,
 }
 
-/// One field.
 pub(in crate::console) struct Field {
-    /// The property it is.
     pub(super) key: String,
-    /// Where it is in the result.
     pub(super) pointer: String,
     pub(super) schema: Value,
     pub(super) nullable: bool,
@@ -43,42 +38,31 @@ pub(in crate::console) struct Field {
     pub(in crate::console) description: Option<String>,
     pub(in crate::console) required: bool,
     pub(in crate::console) control: Control,
-    /// What is typed into it; `true` for a box that is ticked.
+    /// The typed text; `true` for a ticked box.
     pub(in crate::console) typed: String,
-    /// The time zone of what is typed into it, as an offset.
+    /// The time zone of the typed time, as an offset.
     pub(in crate::console) zone: String,
-    /// What is wrong with it.
     pub(in crate::console) faults: Vec<String>,
 }
 
 /// How a field is filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::console) enum Control {
-    /// One line of text, of an HTML input type.
     Line(&'static str),
-    /// Text.
     Area,
-    /// A number.
     Number,
-    /// A whole number.
     Integer,
-    /// One of these.
     Choice(Vec<Choice>),
     /// Yes or no.
     Check,
-    /// A day.
     Date,
-    /// A time of the day.
     Time,
-    /// A day and a time.
     Moment,
     /// A list of texts, one a line.
     Lines,
-    /// Anything.
     Json,
 }
 
-/// Something to choose.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::console) struct Choice {
     pub(in crate::console) label: String,
@@ -86,38 +70,37 @@ pub(in crate::console) struct Choice {
     pub(in crate::console) value: String,
 }
 
-/// The parts of the form for a schema.
-pub(super) fn items(schema: Option<&Value>, texts: &FormTexts) -> Vec<Item> {
-    let mut made = Made { root: schema.unwrap_or(&Value::Null), count: 0 };
+pub(super) fn items(schema: Option<&Value>, texts: &FormTexts) -> Vec<FormItem> {
+    let mut made = FieldBuilder { root: schema.unwrap_or(&Value::Null), count: 0 };
     let Some(schema) = schema else {
         let text = serde_json::json!({"type": "string"});
-        return vec![Item::Field(made.field(&text, "", "", true).labelled(&texts.result))];
+        return vec![FormItem::Field(made.field(&text, "", "", true).labelled(&texts.result))];
     };
     let schema = made.resolve(schema);
     if !is(schema, "object") || !has_properties(schema) {
-        return vec![Item::Field(made.field(schema, "", "", true).labelled(&texts.result))];
+        return vec![FormItem::Field(made.field(schema, "", "", true).labelled(&texts.result))];
     }
     properties(schema).map(|(key, inner, required)| made.item(key, inner, required)).collect()
 }
 
-struct Made<'a> {
+struct FieldBuilder<'a> {
     root: &'a Value,
     count: usize,
 }
 
-impl<'a> Made<'a> {
-    fn item(&mut self, key: &str, schema: &'a Value, required: bool) -> Item {
+impl<'a> FieldBuilder<'a> {
+    fn item(&mut self, key: &str, schema: &'a Value, required: bool) -> FormItem {
         let schema = self.resolve(schema);
         let place = pointer("", key);
         if !is(schema, "object") || !has_properties(schema) {
-            return Item::Field(self.field(schema, key, &place, required));
+            return FormItem::Field(self.field(schema, key, &place, required));
         }
         let fields = properties(schema).map(|(inner, schema, required)| {
             let schema = self.resolve(schema);
             self.field(schema, inner, &pointer(&place, inner), required)
         });
         let fields = fields.collect();
-        Item::Group(Group {
+        FormItem::Group(FieldGroup {
             key: key.to_owned(),
             label: title(schema, key),
             description: about(schema),
@@ -147,7 +130,7 @@ impl<'a> Made<'a> {
         }
     }
 
-    /// What a schema refers to, where that is a place in the same schema.
+    /// Resolves a local `$ref`.
     fn resolve(&self, schema: &'a Value) -> &'a Value {
         let mut schema = schema;
         for _ in 0..HOPS {
@@ -174,7 +157,6 @@ impl Field {
         pointer.strip_prefix(self.pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The control as a word for templates.
     pub(in crate::console) const fn kind(&self) -> &'static str {
         match self.control {
             Control::Line(_) => "line",
@@ -188,7 +170,6 @@ impl Field {
         }
     }
 
-    /// The HTML type of its input.
     pub(in crate::console) const fn input_type(&self) -> &'static str {
         match self.control {
             Control::Line(kind) => kind,
@@ -199,12 +180,11 @@ impl Field {
         }
     }
 
-    /// Whether a time zone belongs to what is typed.
+    /// Whether the control has a time zone.
     pub(in crate::console) const fn has_zone(&self) -> bool {
         matches!(self.control, Control::Time | Control::Moment)
     }
 
-    /// What can be chosen.
     pub(in crate::console) fn choices(&self) -> &[Choice] {
         match &self.control {
             Control::Choice(choices) => choices,
@@ -212,7 +192,6 @@ impl Field {
         }
     }
 
-    /// What a screen reader reads with it.
     pub(in crate::console) fn described_by(&self) -> String {
         let mut parts = Vec::new();
         if !self.faults.is_empty() {
@@ -274,7 +253,6 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
     options.iter().map(option).collect()
 }
 
-/// What a value looks like in its field.
 fn typed(control: &Control, value: &Value) -> String {
     match (control, value) {
         (Control::Choice(_) | Control::Json, value) => value.to_string(),

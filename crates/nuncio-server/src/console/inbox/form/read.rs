@@ -1,13 +1,12 @@
-//! What was typed, and the value it means.
+//! Converts typed text to the values of the schema.
 
 use serde_json::{Map, Number, Value};
 
-use super::{Control, Field, Group, Posted};
+use super::{Control, Field, FieldGroup, PostedFields};
 use crate::console::texts::FormTexts;
 
 impl Field {
-    /// Takes over what was sent for this field.
-    pub(super) fn fill(&mut self, posted: &Posted) {
+    pub(super) fn fill(&mut self, posted: &PostedFields) {
         let sent = |name: &str| posted.iter().find(|(key, _)| key == name).map(|(_, value)| value);
         self.typed = sent(&self.name).map(|text| text.replace("\r\n", "\n")).unwrap_or_default();
         if let Some(zone) = sent(&format!("zone:{}", self.name)).filter(|zone| is_offset(zone)) {
@@ -15,7 +14,7 @@ impl Field {
         }
     }
 
-    /// The value of what is typed; nothing when the field is left out, or wrong, which it then says.
+    /// The value of the typed text; none if the field is empty or invalid, and then with a fault on it.
     pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
         if self.control == Control::Check {
             return Some(Value::Bool(self.typed == "true"));
@@ -87,7 +86,7 @@ impl Field {
     }
 }
 
-impl Group {
+impl FieldGroup {
     /// The object its fields make. One that need not be there and holds nothing is left out.
     pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
         let touched = |field: &Field| match field.control {
@@ -116,7 +115,6 @@ fn number(text: &str) -> Option<Number> {
     whole(text).or_else(|| text.parse().ok().and_then(Number::from_f64))
 }
 
-/// `2026-11-15`
 fn is_date(text: &str) -> bool {
     let part = |part: Option<&str>, digits: usize, most: u32| {
         part.filter(|part| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit()))
@@ -127,7 +125,6 @@ fn is_date(text: &str) -> bool {
     part(parts.next(), 4, 9999) && part(parts.next(), 2, 12) && part(parts.next(), 2, 31) && parts.next().is_none()
 }
 
-/// `11:00` or `11:00:30`, as `11:00:00`.
 fn time(text: &str) -> Option<String> {
     let parts: Vec<_> = text.split(':').collect();
     let part = |text: &str, most: u32| {

@@ -13,15 +13,15 @@ fn posted(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn filled(schema: &Value, pairs: &[(&str, &str)]) -> (Form, Option<Value>) {
-    let mut form = Form::of(Some(schema), texts());
+fn filled(schema: &Value, pairs: &[(&str, &str)]) -> (TaskForm, Option<Value>) {
+    let mut form = TaskForm::of(Some(schema), texts());
     form.fill(&posted(pairs));
     let result = form.result(texts());
     (form, result)
 }
 
 /// Every fault with the label of its field.
-fn told(form: &Form) -> Vec<(String, String)> {
+fn told(form: &TaskForm) -> Vec<(String, String)> {
     let each =
         |field: &Field| field.faults.iter().map(|fault| (field.label.clone(), fault.clone())).collect::<Vec<_>>();
     form.fields().flat_map(each).collect()
@@ -51,8 +51,8 @@ fn parcel() -> Value {
 }
 
 #[test]
-fn each_kind_of_value_has_its_own_field_and_what_must_be_there_comes_first() {
-    let form = Form::of(Some(&parcel()), texts());
+fn each_value_type_has_its_own_control_and_required_fields_come_first() {
+    let form = TaskForm::of(Some(&parcel()), texts());
     let fields: Vec<_> = form.fields().map(|field| (field.name.as_str(), field.kind(), field.required)).collect();
     assert_eq!(
         fields,
@@ -75,7 +75,7 @@ fn each_kind_of_value_has_its_own_field_and_what_must_be_there_comes_first() {
 }
 
 #[test]
-fn what_is_typed_becomes_a_result_of_the_right_kinds() {
+fn typed_text_is_converted_to_the_types_of_the_schema() {
     let typed = [
         ("f/weight_kg", " 2.50 "),
         ("f/condition", "\"intact\""),
@@ -103,7 +103,7 @@ fn what_is_typed_becomes_a_result_of_the_right_kinds() {
 }
 
 #[test]
-fn what_is_left_empty_is_left_out_and_what_must_be_there_is_asked_for() {
+fn empty_optional_fields_are_omitted_and_empty_required_ones_reported() {
     let (_, result) = filled(&parcel(), &[("f/weight_kg", "1"), ("f/condition", "\"damaged\""), ("f/note", "-")]);
     assert_eq!(result.unwrap(), json!({"weight_kg": 1, "condition": "damaged", "note": "-", "signed": false}));
     let (form, result) = filled(&parcel(), &[("f/place/deeper", "{}")]);
@@ -114,7 +114,7 @@ fn what_is_left_empty_is_left_out_and_what_must_be_there_is_asked_for() {
 }
 
 #[test]
-fn every_fault_is_said_at_its_field_and_what_was_typed_stays() {
+fn every_fault_is_shown_at_its_field_and_typed_text_is_kept() {
     let typed = [
         ("f/weight_kg", "31"),
         ("f/condition", "\"lost\""),
@@ -137,8 +137,8 @@ fn every_fault_is_said_at_its_field_and_what_was_typed_stays() {
 }
 
 #[test]
-fn without_a_schema_the_result_is_one_text() {
-    let mut form = Form::of(None, texts());
+fn form_without_schema_is_one_text_field() {
+    let mut form = TaskForm::of(None, texts());
     form.fill(&posted(&[("f", "It is\r\ndone. ")]));
     assert_eq!(form.result(texts()), Some(json!("It is\ndone.")));
     form.fill(&posted(&[("f", " ")]));
@@ -146,9 +146,9 @@ fn without_a_schema_the_result_is_one_text() {
 }
 
 #[test]
-fn what_has_no_field_of_its_own_is_written_as_json() {
+fn schema_without_a_control_is_edited_as_json() {
     for schema in [json!({"type": "object"}), json!({"type": "array", "items": {"type": "integer"}}), json!({})] {
-        let form = Form::of(Some(&schema), texts());
+        let form = TaskForm::of(Some(&schema), texts());
         assert_eq!(form.fields().map(Field::kind).collect::<Vec<_>>(), ["json"], "{schema}");
     }
     let (_, result) = filled(&json!({"type": "array", "items": {"type": "integer"}}), &[("f", "[1, 2]")]);
@@ -158,7 +158,7 @@ fn what_has_no_field_of_its_own_is_written_as_json() {
 }
 
 #[test]
-fn references_titles_defaults_and_null_are_understood() {
+fn form_supports_references_titles_defaults_and_null() {
     let schema = json!({
         "type": "object", "required": ["why"], "$defs": {"size": {"oneOf": [{"const": 1, "title": "Small"}, {"const": 2}]}},
         "properties": {
@@ -166,7 +166,7 @@ fn references_titles_defaults_and_null_are_understood() {
             "loop": {"$ref": "#/properties/loop"},
         },
     });
-    let form = Form::of(Some(&schema), texts());
+    let form = TaskForm::of(Some(&schema), texts());
     let size = form.fields().find(|field| field.name == "f/size").unwrap();
     assert_eq!(size.choices().iter().map(|choice| choice.label.as_str()).collect::<Vec<_>>(), ["Small", "2"]);
     let (_, result) = filled(&schema, &[("f/size", "1"), ("f/a~1b~0c", "x")]);
@@ -174,7 +174,7 @@ fn references_titles_defaults_and_null_are_understood() {
 }
 
 #[test]
-fn a_fault_of_the_whole_is_said_above_the_fields() {
+fn fault_of_the_whole_result_is_shown_above_the_fields() {
     let schema =
         json!({"type": "object", "minProperties": 2, "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
     let (form, result) = filled(&schema, &[("f/a", "x")]);

@@ -1,4 +1,4 @@
-//! Where nobody is called, whoever asks for it.
+//! Addresses that webhooks are never sent to.
 
 use super::*;
 
@@ -14,7 +14,7 @@ async fn tried(hooked: &Hooked) {
 
 /// This machine is not called unless the operator allows it.
 #[tokio::test]
-async fn this_machine_is_not_called_unless_the_operator_says_so() {
+async fn webhook_to_this_machine_needs_the_setting() {
     let inside = Receiver::start(&[Reply::Status(200)]).await;
     let hooked = Hooked::of(World::start().await, &called_at(&format!("{}/hook", inside.origin()))).await;
     hooked.post("m1").await;
@@ -23,7 +23,7 @@ async fn this_machine_is_not_called_unless_the_operator_says_so() {
 }
 
 #[tokio::test]
-async fn this_machine_is_called_when_developing() {
+async fn webhook_to_this_machine_is_allowed_in_dev_mode() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let world = World::with(GatewayBuilder::dev).await;
     let hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
@@ -31,9 +31,8 @@ async fn this_machine_is_called_when_developing() {
     assert_eq!(messages(&receiver, 1).await, ["m1"]);
 }
 
-/// What the operator opened for others is not open to whoever has an account.
 #[tokio::test]
-async fn what_is_open_to_others_is_not_open_to_webhooks() {
+async fn outbound_allow_list_does_not_apply_to_webhooks() {
     let inside = Receiver::start(&[Reply::Status(200)]).await;
     let origin = inside.origin();
     let world = World::with(|builder| builder.settings(|settings| settings.outbound.allow = vec![origin])).await;
@@ -44,7 +43,7 @@ async fn what_is_open_to_others_is_not_open_to_webhooks() {
 
 /// With this machine open, other private addresses are not: not even asked for.
 #[tokio::test]
-async fn private_addresses_are_never_called() {
+async fn webhook_to_a_private_address_is_never_sent() {
     for url in [
         "https://10.0.0.1/hook",
         "https://192.168.1.1/hook",
@@ -70,7 +69,7 @@ async fn private_addresses_are_never_called() {
 
 /// Where a receiver sends us is not followed.
 #[tokio::test]
-async fn a_redirect_is_a_failure() {
+async fn webhook_redirect_counts_as_failure() {
     let inside = Receiver::start(&[Reply::Status(200)]).await;
     let to = inside.address();
     let receiver =
@@ -82,9 +81,8 @@ async fn a_redirect_is_a_failure() {
     assert_eq!(inside.sent(), []);
 }
 
-/// Its status counts, however much it says.
 #[tokio::test]
-async fn a_long_answer_is_an_answer() {
+async fn oversized_webhook_response_counts_by_its_status() {
     let receiver = Receiver::start(&[Reply::Long(200, 100_000)]).await;
     let hooked = Hooked::at(&receiver).await;
     hooked.post("m1").await;
@@ -93,9 +91,8 @@ async fn a_long_answer_is_an_answer() {
     assert_eq!(hooked.deliveries("").await.body["data"][0]["delivered"], true);
 }
 
-/// The largest message comes whole.
 #[tokio::test]
-async fn the_largest_message_comes_whole() {
+async fn webhook_delivers_the_largest_message_whole() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let hooked = Hooked::at(&receiver).await;
     let bytes: Vec<u8> = (0..512 * 1024_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();

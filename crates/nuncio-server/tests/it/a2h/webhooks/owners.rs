@@ -1,11 +1,11 @@
-//! What owners do about webhooks, and nobody else.
+//! Webhook settings that only the owner of an agent can change.
 
-use nuncio_testkit::a2h::Heard;
+use nuncio_testkit::a2h::SocketMessage;
 
 use super::*;
 
 #[tokio::test]
-async fn a_secret_is_shown_once_and_made_anew_by_the_owner_alone() {
+async fn webhook_secret_is_shown_once_and_rotated_only_by_the_owner() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let hooked = Hooked::at(&receiver).await;
     let path = format!("/agents/{}", hooked.agent);
@@ -48,7 +48,7 @@ async fn a_secret_is_shown_once_and_made_anew_by_the_owner_alone() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_called_is_not_connected() {
+async fn agent_with_a_webhook_cannot_open_a_socket() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let world = World::with(loopback).await;
     let owner = world.person("owner").await;
@@ -71,7 +71,7 @@ async fn an_agent_that_is_called_is_not_connected() {
     let switched = owner.send(Method::PATCH, &path, &url).await;
     let secret = switched.data()["webhook_secret"].as_str().unwrap().to_owned();
     assert_eq!(socket.frame().await, json!({"type": "session.invalidated", "reason": "connection_mode"}));
-    assert_eq!(socket.hear().await, Heard::Closed(4401));
+    assert_eq!(socket.hear().await, SocketMessage::Closed(4401));
     let (_, refused) = connect().await;
     assert_eq!((&refused["type"], &refused["reason"]), (&json!("auth.error"), &json!("connection_mode")));
 
@@ -95,7 +95,7 @@ async fn an_agent_that_is_called_is_not_connected() {
 }
 
 #[tokio::test]
-async fn a_secret_comes_with_a_manifest_as_well() {
+async fn webhook_secret_is_returned_when_set_by_manifest() {
     let world = World::with(loopback).await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&json!({"display_name": "Notes"})).await;
@@ -106,7 +106,7 @@ async fn a_secret_comes_with_a_manifest_as_well() {
 }
 
 #[tokio::test]
-async fn the_log_comes_in_pages_and_is_forgotten() {
+async fn webhook_log_is_paged_and_expires() {
     let receiver = Receiver::start(&[Reply::Status(200)]).await;
     let mut hooked = Hooked::at(&receiver).await;
     for number in 0..5 {

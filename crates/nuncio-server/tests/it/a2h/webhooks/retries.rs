@@ -9,9 +9,8 @@ use crate::agents::{DESK, desk};
 /// The pauses of the schedule, in seconds.
 const PAUSES: [u64; 8] = [5, 30, 300, 1800, 7200, 21_600, 43_200, 86_400];
 
-/// Nine times in all; what is said and its name stay the same.
 #[tokio::test]
-async fn a_call_that_fails_is_made_again_by_the_schedule_and_given_up() {
+async fn failed_webhook_is_retried_on_schedule_and_given_up() {
     let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 503 } else { 200 })).await;
     let mut hooked = Hooked::at(&receiver).await;
     hooked.post("m1").await;
@@ -36,9 +35,8 @@ async fn a_call_that_fails_is_made_again_by_the_schedule_and_given_up() {
     assert_eq!(hooked.next().await, None);
 }
 
-/// Those who failed together come back apart.
 #[tokio::test]
-async fn pauses_are_not_all_alike() {
+async fn webhook_retry_pauses_are_jittered() {
     let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
     let mut hooked = Hooked::at(&receiver).await;
     for (person, conversation) in hooked.others(5).await {
@@ -50,7 +48,7 @@ async fn pauses_are_not_all_alike() {
 }
 
 #[tokio::test]
-async fn nothing_overtakes_in_a_conversation() {
+async fn webhooks_of_a_conversation_keep_their_order() {
     let receiver = Receiver::deciding({
         let tries = std::sync::atomic::AtomicUsize::new(0);
         move |sent| {
@@ -76,7 +74,7 @@ async fn nothing_overtakes_in_a_conversation() {
 }
 
 #[tokio::test]
-async fn a_message_nobody_can_digest_stops_its_own_conversation_alone() {
+async fn rejected_webhook_blocks_only_its_own_conversation() {
     let receiver = Receiver::deciding(|sent| Reply::Status(if name(sent) == "poison" { 500 } else { 200 })).await;
     let mut hooked = Hooked::at(&receiver).await;
     let (bob, other) = hooked.others(1).await.remove(0);
@@ -101,7 +99,7 @@ async fn a_message_nobody_can_digest_stops_its_own_conversation_alone() {
 
 /// It is called a few at a time, and others are called meanwhile.
 #[tokio::test]
-async fn an_agent_that_dawdles_holds_up_no_other() {
+async fn slow_webhook_receiver_does_not_delay_other_agents() {
     let slow = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
     let quick = Receiver::start(&[Reply::Status(200)]).await;
     let hooked = Hooked::at(&slow).await;
@@ -122,7 +120,7 @@ async fn an_agent_that_dawdles_holds_up_no_other() {
 
 /// Killed between the call and the note of it: the call is made again, by the same name, and nothing is lost.
 #[tokio::test]
-async fn what_was_under_way_in_a_crash_is_called_again_by_the_same_name() {
+async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     let clock = ManualClock::new();
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
     let silent = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
@@ -148,9 +146,8 @@ async fn what_was_under_way_in_a_crash_is_called_again_by_the_same_name() {
     gateway.stop().await;
 }
 
-/// What waits is on disk, and how often it was tried.
 #[tokio::test]
-async fn what_waits_is_called_by_the_next_process() {
+async fn pending_webhooks_are_sent_after_a_restart() {
     let clock = ManualClock::new();
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
     let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
@@ -165,7 +162,7 @@ async fn what_waits_is_called_by_the_next_process() {
     let data = hooked.world.gateway.stop().await;
 
     let gateway = builder().data(data).start().await;
-    let next = gateway.engine().next_call(&HashSet::new(), &[]).await.unwrap();
+    let next = gateway.engine().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
     assert_eq!(next, Some(due));
     hooked.world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
     clock.advance(clock.now().until(due));

@@ -1,4 +1,4 @@
-//! `anp.negotiate` over HTTP: what is chosen is true of this moment and of this caller.
+//! `anp.negotiate` over HTTP: the choice reflects the current state and the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -27,7 +27,7 @@ fn needs(capability: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_choice_says_how_to_go_on_and_its_digest_is_whole() {
+async fn negotiation_result_names_the_endpoint_and_covers_it_by_digest() {
     let world = world().await;
     let body = json!({"negotiation_id": "neg-1", "intent": {"intentTags": ["echo"]}});
     let answer = negotiate(&world, json!({}), body).await;
@@ -54,7 +54,7 @@ async fn the_choice_says_how_to_go_on_and_its_digest_is_whole() {
 }
 
 #[tokio::test]
-async fn each_of_the_nine_errors_comes_for_exactly_its_cause() {
+async fn each_negotiation_error_has_its_own_cause() {
     let world = world().await;
     let at = |span: i64| json!({"created_at": Timestamp::from_millis(world.clock.now().as_millis() + span * 1000)});
     let echo = || json!({"intent": {"intentTags": ["echo"]}});
@@ -93,7 +93,7 @@ async fn each_of_the_nine_errors_comes_for_exactly_its_cause() {
 }
 
 #[tokio::test]
-async fn protection_is_never_traded_down() {
+async fn negotiation_never_lowers_the_security_profile() {
     let world = world().await;
     let echo = json!({"intent": {"intentTags": ["echo"]}});
     let with = |name: &str, value: Value| {
@@ -127,7 +127,7 @@ async fn protection_is_never_traded_down() {
 }
 
 #[tokio::test]
-async fn what_is_offered_is_true_of_this_caller() {
+async fn negotiation_offers_only_what_the_caller_may_use() {
     let world = world().await;
     assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.count")).await), Err(1607));
     world.grant(&world.ada, "notes:write").await;
@@ -172,7 +172,7 @@ async fn high_tool_is_negotiated_as_one_that_waits_for_a_person() {
 }
 
 #[tokio::test]
-async fn what_is_overloaded_is_not_offered() {
+async fn overloaded_tool_is_not_offered_in_negotiation() {
     let builder = |it: nuncio_testkit::GatewayBuilder| it.settings(|settings| settings.limits.calls_per_tool = 1);
     let world = std::sync::Arc::new(world_with(builder).await);
     assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await).is_ok());

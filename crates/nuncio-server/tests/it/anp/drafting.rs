@@ -75,7 +75,6 @@ async fn negotiate(world: &World, body: Value) -> Value {
     negotiate_as(world, &world.ada, json!({}), body).await
 }
 
-/// What was drafted: its id and its digest.
 fn named(result: &Value) -> Value {
     let artifact = &result["selected"]["protocolArtifact"];
     json!({"protocol_id": artifact["protocol_id"], "digest": artifact["digest"]})
@@ -114,14 +113,13 @@ fn heard(gateway: &Gateway) -> Vec<bool> {
     text.lines().map(|line| !line.contains("\"tools\":[]")).collect()
 }
 
-/// The conversations that were begun and are still there.
 async fn sessions(world: &World) -> usize {
     let caller = nuncio_engine::Caller::new(Principal::Did(world.ada.did.to_string()));
     world.gateway.engine().sessions(&caller, None).await.unwrap().items.len()
 }
 
 #[tokio::test]
-async fn a_draft_becomes_a_protocol_once_both_accepted_it() {
+async fn draft_becomes_a_protocol_once_both_sides_accept() {
     let world = thinker(DraftingPolicy::Ask).await;
     says(&world.gateway, "answered", "{\"held\": true}");
     let drafted = negotiate(&world, wish()).await;
@@ -162,7 +160,7 @@ async fn a_draft_becomes_a_protocol_once_both_accepted_it() {
 }
 
 #[tokio::test]
-async fn a_call_is_held_against_the_protocol_on_both_sides() {
+async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
     let world = thinker(DraftingPolicy::Accept).await;
     let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
@@ -203,7 +201,7 @@ async fn a_call_is_held_against_the_protocol_on_both_sides() {
 }
 
 #[tokio::test]
-async fn what_a_brain_writes_wrong_is_the_specifications_error_and_is_not_kept() {
+async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
     let world = thinker(DraftingPolicy::Ask).await;
     let mut lying = blueprint();
     lying["examples"][0]["response"]["held"] = json!("maybe");
@@ -226,7 +224,7 @@ async fn what_a_brain_writes_wrong_is_the_specifications_error_and_is_not_kept()
 }
 
 #[tokio::test]
-async fn nobody_drafts_where_it_is_off_or_where_something_fits_or_for_whom_is_not_known() {
+async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
     let off = thinker(DraftingPolicy::Off).await;
     assert_eq!(outcome(&negotiate(&off, wish()).await), Err(1602));
     assert_eq!(
@@ -264,7 +262,7 @@ async fn nobody_drafts_where_it_is_off_or_where_something_fits_or_for_whom_is_no
 }
 
 #[tokio::test]
-async fn a_no_and_a_silence_end_a_draft() {
+async fn rejected_or_unanswered_draft_ends() {
     let world = thinker(DraftingPolicy::Ask).await;
     let first = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     let question = world.gateway.question().await;
@@ -285,7 +283,7 @@ async fn a_no_and_a_silence_end_a_draft() {
 }
 
 #[tokio::test]
-async fn a_draft_is_named_by_its_digest_and_by_those_it_is_between() {
+async fn draft_is_identified_by_its_digest_and_parties() {
     let world = thinker(DraftingPolicy::Ask).await;
     let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     let with = |name: &str, value: Value| {
@@ -315,7 +313,7 @@ async fn a_draft_is_named_by_its_digest_and_by_those_it_is_between() {
 }
 
 #[tokio::test]
-async fn the_same_operation_is_the_same_draft_and_nobody_may_have_too_many() {
+async fn equal_operations_share_a_draft_and_drafts_per_caller_are_limited() {
     let world = thinker(DraftingPolicy::Ask).await;
     let operation = json!({"operation_id": nonce()});
     let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), wish()).await).unwrap();
@@ -336,7 +334,7 @@ async fn the_same_operation_is_the_same_draft_and_nobody_may_have_too_many() {
 }
 
 #[tokio::test]
-async fn drafts_and_the_question_about_them_outlive_the_server() {
+async fn drafts_and_their_approvals_survive_a_restart() {
     let before = thinker(DraftingPolicy::Ask).await;
     says(&before.gateway, "answered", "{\"held\": true}");
     let named = named(&outcome(&negotiate(&before, wish()).await).unwrap());

@@ -1,10 +1,10 @@
-//! What is refused before any route: in ANP's own words, wherever ANP is spoken.
+//! Requests refused before any route get the error format of their protocol.
 
 use super::world;
 use crate::dids::{desk_did, path_of};
 
 #[tokio::test]
-async fn a_wrong_method_is_refused_in_our_words_and_says_which_ones_there_are() {
+async fn wrong_http_method_is_refused_with_an_allow_header() {
     let world = world().await;
     let did = path_of(&desk_did(&world.gateway));
     for (method, path, allowed) in [
@@ -32,7 +32,7 @@ async fn a_wrong_method_is_refused_in_our_words_and_says_which_ones_there_are() 
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_in_the_words_of_whoever_would_have_it() {
+async fn unknown_path_is_refused_in_the_error_format_of_its_protocol() {
     let world = world().await;
     for (path, place) in [
         ("/agents/nobody", "/error/code"),

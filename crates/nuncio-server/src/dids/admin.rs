@@ -1,4 +1,4 @@
-//! What operators do with DIDs: look at them, give one a new key, move all of them to another address.
+//! Admin commands for DIDs: show them, rotate a key, move all of them to another address.
 
 use std::sync::PoisonError;
 
@@ -6,22 +6,19 @@ use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use serde_json::{Value, json};
 
-use super::home::{Chosen, Home, Recorded};
-use super::{Dids, Line, Subject};
+use super::base::{AddressSource, DidBase, RecordedBase};
+use super::{DidSubject, Dids, KeyHistory};
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
 impl Dids {
     /// The DIDs there are: of one agent, or of the service and every agent that was ever served here.
-    ///
-    /// # Errors
-    /// The agent has none.
     pub(crate) fn show(&self, agent: Option<&AgentName>) -> Result<Value, StartError> {
         let lines = match agent {
-            None => self.lines(),
+            None => self.key_histories(),
             Some(name) => {
-                let subject = Subject::Agent(name.clone());
-                let line = self.line(&subject).ok_or_else(|| self.unavailable(&subject))?;
+                let subject = DidSubject::Agent(name.clone());
+                let line = self.key_history(&subject).ok_or_else(|| self.unavailable(&subject))?;
                 vec![(subject, line)]
             }
         };
@@ -36,12 +33,9 @@ impl Dids {
 
     /// Gives a subject a new key. An agent has a new DID then, and its old one names it; the service keeps its
     /// DID, and every token it gave is worthless.
-    ///
-    /// # Errors
-    /// It has no DID, or the key cannot be written; nothing has changed then.
-    pub fn rotate(&self, subject: &Subject) -> Result<Value, StartError> {
+    pub fn rotate(&self, subject: &DidSubject) -> Result<Value, StartError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Ok(home), Some(line)) = (&self.inner.home, self.line(subject)) else {
+        let (Ok(home), Some(line)) = (&self.inner.home, self.key_history(subject)) else {
             return Err(self.unavailable(subject).into());
         };
         let next = line.rotate(subject, home, &SystemEntropy, self.inner.clock.now());
@@ -51,14 +45,11 @@ impl Dids {
 
     /// Moves every DID to another address, each with a new key. Only while no server runs: one that does would
     /// go on under the old address. What was moved already stays, so a move that broke off can be made again.
-    ///
-    /// # Errors
-    /// The address allows no DIDs, or a key cannot be written.
     pub(crate) fn move_to(&self, base: &str) -> Result<Value, StartError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let home = Home::at(base).map_err(|why| StartError::new(Code::DidUnavailable, why))?;
+        let home = DidBase::at(base).map_err(|why| StartError::new(Code::DidUnavailable, why))?;
         let mut moved = Vec::new();
-        for (subject, line) in self.lines() {
+        for (subject, line) in self.key_histories() {
             let next = match line.base == home.base {
                 true => line,
                 false => line.rotate(&subject, &home, &SystemEntropy, self.inner.clock.now()),
@@ -66,17 +57,17 @@ impl Dids {
             self.put(&subject, next.clone())?;
             moved.push(shown(&subject, &next));
         }
-        Recorded { base: home.base.clone(), chosen: Chosen::ByOperator }.write(&self.inner.files)?;
+        RecordedBase { base: home.base.clone(), chosen: AddressSource::ByOperator }.write(&self.inner.files)?;
         Ok(json!({"public_url": home.base, "rotated": moved}))
     }
 }
 
-fn shown(subject: &Subject, line: &Line) -> Value {
+fn shown(subject: &DidSubject, line: &KeyHistory) -> Value {
     let own = &line.current;
     let retired: Vec<_> = line.retired.iter().map(|old| old.bound.did().as_str()).collect();
     let agent = match subject {
-        Subject::Service => None,
-        Subject::Agent(name) => Some(name),
+        DidSubject::Service => None,
+        DidSubject::Agent(name) => Some(name),
     };
     json!({
         "agent": agent,

@@ -15,7 +15,6 @@ const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What happens to an agent, and how.
 type Spoil = (&'static str, fn(&World));
 
 struct World {
@@ -46,7 +45,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn who_is_not_heard_of_is_stale_and_comes_back() {
+async fn unreachable_agent_becomes_stale_and_recovers() {
     let world = world().await;
     let first = world.entry().await;
     world.silence();
@@ -77,7 +76,7 @@ async fn who_is_not_heard_of_is_stale_and_comes_back() {
 }
 
 #[tokio::test]
-async fn who_is_not_heard_of_for_a_week_is_listed_no_more() {
+async fn agent_unreachable_for_a_week_is_removed() {
     let world = world().await;
     world.silence();
     world.clock.pass(INTERVAL).await;
@@ -99,7 +98,7 @@ async fn who_is_not_heard_of_for_a_week_is_listed_no_more() {
 }
 
 #[tokio::test]
-async fn who_is_gone_or_lies_is_listed_no_more_at_once() {
+async fn agent_that_is_gone_or_fails_verification_is_removed_at_once() {
     let spoils: [Spoil; 4] = [
         ("gone", |it| it.peer.publish_at(&it.sea.path, Reply::Other(410, ("x-a", "b".to_owned()), String::new()))),
         ("changed by its host", |it| {

@@ -7,7 +7,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_identity::challenge::{AccessGrant, Challenge};
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -16,12 +16,12 @@ use super::{APPROVAL, RPC, bearer, outcome, post, request, signed, world};
 use crate::agents::{DESK, gone, held_pid, release, runs};
 
 #[tokio::test]
-async fn a_stranger_is_asked_who_they_are_and_let_in_once_they_say() {
+async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature() {
     let world = world().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"a": 1}}).to_string();
     let answer = post(&world.gateway, RPC, &[], &body).await;
     assert_eq!(answer.status, 401);
-    assert!(Challenge::read(answer.header("www-authenticate").unwrap()).unwrap().is_worth_a_retry());
+    assert!(Challenge::read(answer.header("www-authenticate").unwrap()).unwrap().is_retryable());
     assert!(answer.header("accept-signature").unwrap().contains("\"@target-uri\""));
     assert_eq!(world.gateway.audit().await.len(), 0, "nobody asked for a tool yet");
 
@@ -47,7 +47,7 @@ async fn a_stranger_is_asked_who_they_are_and_let_in_once_they_say() {
 }
 
 #[tokio::test]
-async fn where_nobody_need_say_who_they_are_a_foreign_token_still_has_to_be_followed_by_a_signature() {
+async fn foreign_token_on_an_open_server_still_gets_a_challenge() {
     let gateway = nuncio_testkit::Gateway::builder().agent(DESK, &super::agent()).dev().start().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {}}).to_string();
     assert_eq!(post(&gateway, RPC, &[], &body).await.status, 200);
@@ -61,7 +61,7 @@ async fn where_nobody_need_say_who_they_are_a_foreign_token_still_has_to_be_foll
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_were_and_what_is_no_request_is_told_so() {
+async fn rpc_ids_are_echoed_and_invalid_requests_are_errors() {
     let world = world().await;
     let echo = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "echo"});
     for id in [json!(1), json!("one"), json!(-7), json!(1.5), Value::Null] {
@@ -97,7 +97,7 @@ async fn ids_come_back_as_they_were_and_what_is_no_request_is_told_so() {
 }
 
 #[tokio::test]
-async fn several_at_once_are_answered_at_once_and_notifications_not_at_all() {
+async fn rpc_batch_is_answered_together_without_notifications() {
     let world = world().await;
     let one = |id: u32, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method});
     let notice = json!({"jsonrpc": "2.0", "method": "echo"});
@@ -119,7 +119,7 @@ async fn several_at_once_are_answered_at_once_and_notifications_not_at_all() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_is_forbidden_and_what_is_runs() {
+async fn ungranted_method_is_forbidden_and_granted_one_runs() {
     let world = world().await;
     let bob = world.peer.someone("bob", world.gateway.engine().now());
     assert_eq!(world.call(&world.ada, "count", json!({})).await, Err(1006));
@@ -132,7 +132,7 @@ async fn what_is_not_granted_is_forbidden_and_what_is_runs() {
 }
 
 #[tokio::test]
-async fn what_a_person_must_agree_to_waits_for_one_and_never_runs_without() {
+async fn rpc_call_with_human_authorization_waits_for_approval() {
     let world = std::sync::Arc::new(world().await);
     world.grant(&world.ada, "danger:do").await;
     let ran = |file: &str| std::fs::read_to_string(world.gateway.file(DESK, file)).unwrap_or_default().lines().count();
@@ -144,12 +144,12 @@ async fn what_a_person_must_agree_to_waits_for_one_and_never_runs_without() {
         let waiting = call();
         let question = world.gateway.question().await;
         assert_eq!(ran(file), 0);
-        world.gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap();
+        world.gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap();
         assert_eq!((waiting.await.unwrap(), ran(file)), (Ok(json!("done")), 1));
 
         let waiting = call();
         let question = world.gateway.question().await;
-        world.gateway.order(Order::ApproveDeny { id: question.id, reason: None }).await.unwrap();
+        world.gateway.order(AdminCommand::ApproveDeny { id: question.id, reason: None }).await.unwrap();
         assert_eq!((waiting.await.unwrap(), ran(file)), (Err(1006), 1));
 
         let waiting = call();
@@ -161,7 +161,7 @@ async fn what_a_person_must_agree_to_waits_for_one_and_never_runs_without() {
 }
 
 #[tokio::test]
-async fn a_tool_that_takes_too_long_is_stopped() {
+async fn rpc_call_over_its_time_limit_is_stopped() {
     let world = std::sync::Arc::new(world().await);
     let calling = {
         let world = std::sync::Arc::clone(&world);
@@ -174,7 +174,7 @@ async fn a_tool_that_takes_too_long_is_stopped() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_stops_the_call_and_that_is_recorded_once() {
+async fn client_disconnect_stops_the_rpc_call_with_one_record() {
     let world = world().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "held"}).to_string();
     let headers = signed(&world.gateway, &world.ada, RPC, &body);
@@ -193,7 +193,7 @@ async fn who_hangs_up_stops_the_call_and_that_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn the_agent_can_be_talked_to_in_one_conversation_or_several() {
+async fn rpc_chat_supports_one_or_several_conversations() {
     let world = world().await;
     let say = async |text: &str, session: Option<&Value>| {
         let mut params = json!({"message": json!({"script": [[{"text": text}]]}).to_string()});
@@ -226,7 +226,7 @@ async fn the_agent_can_be_talked_to_in_one_conversation_or_several() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_busy_says_so() {
+async fn busy_conversation_answers_with_a_busy_error() {
     let world = std::sync::Arc::new(world().await);
     let session = world.call(&world.ada, "chat", json!({"message": "hello"})).await.unwrap()["session"].clone();
     let script = json!([[{"tool": {"id": "c1", "name": "held", "input": {}}}], [{"text": "done"}]]);

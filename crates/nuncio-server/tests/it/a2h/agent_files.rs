@@ -38,7 +38,7 @@ fn helper(required: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_file_is_a_manifest_and_a_changed_file_goes_through_the_judge() {
+async fn changed_agent_file_publishes_a_judged_manifest() {
     let world = World::with(|builder| builder.agent("helper", &helper(""))).await;
     let shown = world.server.send(Method::GET, "/agents/helper", None, None).await;
     let data = shown.data();
@@ -71,7 +71,7 @@ async fn a_file_is_a_manifest_and_a_changed_file_goes_through_the_judge() {
 }
 
 #[tokio::test]
-async fn a_tool_for_devices_is_offered_to_nobody_else() {
+async fn device_tool_is_not_offered_outside_a2h() {
     let world = World::with(|builder| builder.agent("helper", &helper(""))).await;
     let (_, meta) = world.gateway.aap().get("/meta").await;
     assert!(!meta.to_string().contains("read_file"), "{meta}");
@@ -81,7 +81,7 @@ async fn a_tool_for_devices_is_offered_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_file_that_makes_no_manifest_is_not_served() {
+async fn agent_file_without_a_valid_manifest_is_not_served() {
     let text = helper("").replace("\"filesystem:read\"", "\"shell:exec\"");
     let builder = nuncio_testkit::Gateway::builder().agent("helper", &text);
     let error = builder.try_start().await.unwrap_err();
@@ -95,7 +95,7 @@ fn documented() -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn the_examples_of_the_documents_work() {
+async fn examples_in_the_documents_work() {
     let blocks = documented();
     let [agent, settings, scopes] = blocks[..] else { panic!("{blocks:#?}") };
     let head = "[agent]\nname = \"helper\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n";

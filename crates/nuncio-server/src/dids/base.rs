@@ -1,4 +1,4 @@
-//! Where this server lives: what its DIDs begin with, and what it means when that changes.
+//! The public address that the DIDs of this server are made of, and what happens when it changes.
 
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
@@ -11,16 +11,15 @@ use crate::error::StartError;
 
 const FILE: &str = "keys/home.json";
 
-/// An address that DIDs can be made under.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Home {
-    /// What every address of ours begins with; no slash at its end.
+pub(super) struct DidBase {
+    /// The public URL without a trailing slash.
     pub(super) base: String,
     service: Did,
 }
 
-impl Home {
-    /// The home at an address, or why there can be none.
+impl DidBase {
+    /// Parses a public address; the error says why no DID can be made of it.
     pub(super) fn at(base: &str) -> Result<Self, String> {
         let base = base.trim_end_matches('/');
         let url = Url::parse(base).map_err(|fault| format!("the public address {base:?} is none: {fault}"))?;
@@ -50,7 +49,6 @@ impl Home {
         &self.service
     }
 
-    /// The DID of an agent with that key.
     pub(super) fn agent(&self, name: &AgentName, key: &SigningKey) -> Did {
         let (host, port) = (self.service.host(), self.service.port());
         Did::for_key(host, port, &["agents", name.as_str()], key)
@@ -64,26 +62,23 @@ impl Home {
     }
 }
 
-/// Who decided on the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Chosen {
-    /// The operator named it.
+pub(crate) enum AddressSource {
     ByOperator,
-    /// It is where the server happens to listen.
     ByListening,
 }
 
-/// The home that the DIDs on disk were made under.
+/// The address that the DIDs on disk were made for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Recorded {
+pub(super) struct RecordedBase {
     pub(super) base: String,
-    pub(super) chosen: Chosen,
+    pub(super) chosen: AddressSource,
 }
 
-impl Recorded {
-    /// What is on disk; nothing before the first DID.
+impl RecordedBase {
+    /// Reads the recorded address; none before the first DID.
     pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, StartError> {
         let Some(bytes) = files.read(FILE)? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|fault| files.broken(FILE, &fault.to_string()))
@@ -95,10 +90,10 @@ impl Recorded {
 
     /// Whether the DIDs made here may simply go along to another address: nobody chose either, and nobody on
     /// another machine can know them.
-    pub(super) fn may_follow(&self, home: &Home, chosen: Chosen) -> bool {
-        let local = |home: &Home| home.service.host() == "localhost";
-        let nobody_chose = self.chosen == Chosen::ByListening && chosen == Chosen::ByListening;
-        nobody_chose && local(home) && Home::at(&self.base).is_ok_and(|from| local(&from))
+    pub(super) fn may_follow(&self, home: &DidBase, chosen: AddressSource) -> bool {
+        let local = |home: &DidBase| home.service.host() == "localhost";
+        let nobody_chose = self.chosen == AddressSource::ByListening && chosen == AddressSource::ByListening;
+        nobody_chose && local(home) && DidBase::at(&self.base).is_ok_and(|from| local(&from))
     }
 }
 
@@ -115,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_has_a_name_and_no_path() {
+    fn public_address_needs_a_domain_name_and_no_path() {
         for (base, did) in [
             ("http://localhost:7400", "did:wba:localhost%3A7400"),
             ("https://agents.example.com", "did:wba:agents.example.com"),
@@ -123,7 +118,7 @@ mod tests {
             ("https://Agents.example.com:8443", "did:wba:agents.example.com%3A8443"),
             ("http://agents.example.com", "did:wba:agents.example.com%3A80"),
         ] {
-            assert_eq!(Home::at(base).unwrap().service().as_str(), did, "{base}");
+            assert_eq!(DidBase::at(base).unwrap().service().as_str(), did, "{base}");
         }
         for (base, why) in [
             ("http://127.0.0.1:7400", "IP address"),
@@ -133,27 +128,27 @@ mod tests {
             ("", "is none"),
             ("https://a_b.example", "makes no DID"),
         ] {
-            let told = Home::at(base).unwrap_err();
+            let told = DidBase::at(base).unwrap_err();
             assert!(told.contains(why), "{base}: {told}");
         }
     }
 
     #[test]
-    fn only_an_address_nobody_chose_is_left_without_asking() {
-        let local = Home::at("http://localhost:1").unwrap();
-        let recorded = |base: &str, chosen| Recorded { base: base.to_owned(), chosen };
-        let (operator, listening) = (Chosen::ByOperator, Chosen::ByListening);
+    fn changed_address_is_accepted_only_if_no_operator_chose_it() {
+        let local = DidBase::at("http://localhost:1").unwrap();
+        let recorded = |base: &str, chosen| RecordedBase { base: base.to_owned(), chosen };
+        let (operator, listening) = (AddressSource::ByOperator, AddressSource::ByListening);
         assert!(recorded("http://localhost:2", listening).may_follow(&local, listening));
         assert!(!recorded("http://localhost:2", operator).may_follow(&local, listening));
         assert!(!recorded("http://localhost:2", listening).may_follow(&local, operator));
         assert!(!recorded("https://a.example", listening).may_follow(&local, listening));
-        let public = Home::at("https://a.example").unwrap();
+        let public = DidBase::at("https://a.example").unwrap();
         assert!(!recorded("http://localhost:2", listening).may_follow(&public, listening));
     }
 
     #[test]
-    fn a_port_that_goes_without_saying_is_the_same_port() {
-        let home = Home::at("https://a.example").unwrap();
+    fn omitted_default_port_equals_the_written_one() {
+        let home = DidBase::at("https://a.example").unwrap();
         for (did, ours) in [
             ("did:wba:a.example", true),
             ("did:wba:a.example%3A443:x", true),

@@ -21,10 +21,10 @@ use nuncio_core::turn::{Stop, StopReason};
 use nuncio_engine::converse::Idempotency;
 use nuncio_engine::invoke::Submission;
 use nuncio_engine::ports::Meter;
-use nuncio_engine::ports::brain::{Brain, BrainError, Brains, Prompt, Speaker, Thought};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, Prompt};
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
-use nuncio_engine::ports::store::{Executions as _, Records as _};
-use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::ports::store::{AuditStore as _, ExecutionStore as _};
+use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Caller, Engine, Limits, Ports};
 use nuncio_server::SystemEntropy;
@@ -75,7 +75,6 @@ skill = { type = "task" }
 
 const TOOLS: [&str; 4] = ["steady", "broken", "flaky", "human"];
 
-/// What goes on outside the engine, and so outlives it.
 #[derive(Debug, Default)]
 struct World {
     clock: ManualClock,
@@ -83,13 +82,10 @@ struct World {
     /// The attempts that ran, by execution.
     runs: Mutex<HashMap<String, Vec<u32>>>,
     overlaps: AtomicUsize,
-    /// What was told to callers: the key, and the execution it made.
     told: Mutex<BTreeMap<usize, ExecutionId>>,
-    /// What was seen to be over.
     seen_over: Mutex<BTreeMap<ExecutionId, Execution>>,
 }
 
-/// An attempt that runs; dropped with whoever runs it.
 struct Run {
     world: Arc<World>,
     execution: String,
@@ -138,18 +134,17 @@ impl Runner for Counting {
     async fn release(&self, _agent: &Agent) {}
 }
 
-/// Nobody converses here.
 #[derive(Debug)]
 struct Silent;
 
 #[async_trait]
 impl Brain for Silent {
-    async fn think(&self, _prompt: Prompt, _voice: &mut Speaker) -> Result<Thought, BrainError> {
-        Ok(Thought::ended(StopReason::EndTurn))
+    async fn think(&self, _prompt: Prompt, _voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+        Ok(BrainStepEnd::ended(StopReason::EndTurn))
     }
 }
 
-impl Brains for Silent {
+impl BrainFactory for Silent {
     fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
         Ok(Arc::new(Self))
     }
@@ -160,7 +155,6 @@ impl Brains for Silent {
 enum Death {
     /// After so many moments.
     Sudden(usize),
-    /// With this commit on disk and nobody told of it.
     Untold(usize),
 }
 
@@ -180,7 +174,6 @@ impl Reaper {
         Arc::new(Self { last, commits, come: Notify::new(), dead, buried: Condvar::new() })
     }
 
-    /// Nobody is left to be told anything: the writer may end as well.
     fn bury(&self) {
         *self.dead.lock().unwrap() = true;
         self.buried.notify_all();
@@ -220,16 +213,11 @@ fn wish(number: usize, tool: usize) -> Submission {
     }
 }
 
-/// What happens in one life.
 #[derive(Debug, Clone)]
 struct Life {
-    /// The tools asked for.
     wishes: Vec<usize>,
-    /// Which of the wishes so far are cancelled, after so many moments.
     cancels: Vec<(usize, usize)>,
-    /// When people empty the inbox.
     work: usize,
-    /// How it ends.
     death: Death,
 }
 
@@ -276,14 +264,12 @@ async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
     engine
 }
 
-/// Asks, and notes what it is told.
 async fn ask(world: Arc<World>, engine: Engine, number: usize, tool: usize) {
     let told = engine.submit(&anyone(), wish(number, tool)).await.unwrap().execution.id;
     let before = world.told.lock().unwrap().insert(number, told.clone());
     assert!(before.is_none_or(|before| before == told), "one key made two executions");
 }
 
-/// Looks at everything known; what was over must be as it was.
 async fn look(world: &World, engine: &Engine) -> usize {
     let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
     let mut open = 0;
@@ -305,7 +291,7 @@ async fn work(engine: &Engine) {
     assert_eq!(asked_for.len(), tasks.len(), "the same work was asked for twice");
     for task in &tasks {
         // Somebody may have cancelled it meanwhile.
-        let _ = engine.step_task(&task.id, TaskStep::Finish(json!("done")), "ada").await;
+        let _ = engine.step_task(&task.id, TaskCommand::Finish(json!("done")), "ada").await;
     }
 }
 
@@ -374,7 +360,6 @@ async fn outlive(world: &Arc<World>, file: &Path, asked: &[usize]) {
     engine.shut_down(Duration::ZERO).await;
 }
 
-/// What must hold once everything is over.
 async fn check(world: &World, file: &Path, asked: usize) {
     let store = SqliteStore::open(file).unwrap();
     assert_eq!(store.unfinished_executions().await.unwrap(), []);
@@ -416,7 +401,6 @@ async fn check(world: &World, file: &Path, asked: usize) {
     assert_eq!(world.overlaps.load(Ordering::Relaxed), 0, "two attempts at one execution ran at once");
 }
 
-/// Everything in memory is gone when this returns.
 fn in_one_life<F: Future<Output = ()>>(life: F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(life);
@@ -427,7 +411,7 @@ proptest! {
 
     /// However often it dies, and whenever.
     #[test]
-    fn whatever_was_accepted_comes_to_one_end(lives in lives()) {
+    fn every_accepted_execution_reaches_one_final_state(lives in lives()) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nuncio.db");
         let world = Arc::new(World::default());

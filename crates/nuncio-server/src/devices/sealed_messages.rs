@@ -1,8 +1,8 @@
-//! What people write to an agent under seal is said to it like anything else, and its answer goes back sealed: while
-//! it is being written where somebody may read along, and whole at the end.
+//! Passes sealed messages of people to a served agent and sends its answers back sealed: streamed where possible,
+//! and as a whole message at the end.
 
 use async_trait::async_trait;
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, SendError};
+use nuncio_a2h::peer::{InboundMessage, Peer, PeerHandler, SendError};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
@@ -17,14 +17,14 @@ use super::preview::Preview;
 
 /// Answers for an agent that is served here.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct SealedMessages {
     pub(super) engine: Engine,
     pub(super) agent: AgentName,
 }
 
 #[async_trait]
-impl OnMessage for Talk {
-    async fn on_message(&self, agent: &Peer, message: Inbound) {
+impl PeerHandler for SealedMessages {
+    async fn on_message(&self, agent: &Peer, message: InboundMessage) {
         let conversation = &message.conversation;
         let mut preview = Preview::new(agent, &message);
         let answer = match self.answer(&message, &mut preview).await {
@@ -42,7 +42,7 @@ impl OnMessage for Talk {
     }
 }
 
-async fn send(agent: &Peer, message: &Inbound, preview: Preview<'_>, answer: &str) -> Result<(), SendError> {
+async fn send(agent: &Peer, message: &InboundMessage, preview: Preview<'_>, answer: &str) -> Result<(), SendError> {
     let payload = json!({"type": "text", "text": answer});
     match preview.into_writer() {
         Some(writer) => writer.finish(ContentType::Text, payload).await,
@@ -50,9 +50,9 @@ async fn send(agent: &Peer, message: &Inbound, preview: Preview<'_>, answer: &st
     }
 }
 
-impl Talk {
-    /// What the agent says to it; nothing where nothing was said to it alone.
-    async fn answer(&self, message: &Inbound, preview: &mut Preview<'_>) -> Result<Option<String>, EngineError> {
+impl SealedMessages {
+    /// The answer of the agent; none for messages that are not addressed to it alone.
+    async fn answer(&self, message: &InboundMessage, preview: &mut Preview<'_>) -> Result<Option<String>, EngineError> {
         let Recipient::Person(person) = &message.sender else { return Ok(None) };
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
             return Ok(None);
@@ -69,9 +69,9 @@ impl Talk {
         // One conversation for each, found again by its own key; and each message is said once.
         let once = |key: String| Idempotency { body: Digest::of_bytes(key.as_bytes()), key };
         let whole = once(format!("a2h/{}", message.conversation));
-        let session = self.engine.begin_unattended(&caller, &served, Some(whole)).await?;
+        let session = self.engine.open_unattended_session(&caller, &served, Some(whole)).await?;
         let one = once(format!("a2h/{}/{}", message.conversation, message.seq));
-        let turn = self.engine.say_unattended(&caller, session.as_str(), text, Protocol::A2h, Some(one)).await?;
+        let turn = self.engine.begin_unattended_turn(&caller, session.as_str(), text, Protocol::A2h, Some(one)).await?;
         preview.follow(&turn).await;
         match turn.answer() {
             Ok(text) => Ok(Some(text)),

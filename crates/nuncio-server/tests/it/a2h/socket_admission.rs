@@ -1,4 +1,4 @@
-//! What strangers send to the sockets, what they get, and that nothing changed.
+//! Unauthenticated and malformed input on the sockets: each is refused and changes nothing.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ async fn first(world: &World, path: &str, message: Message) -> (Option<String>, 
     let mut reason = None;
     loop {
         match socket.hear().await {
-            nuncio_testkit::a2h::Heard::Frame(frame) => {
+            nuncio_testkit::a2h::SocketMessage::Frame(frame) => {
                 assert_eq!(frame["type"], "auth.error");
                 reason = frame["reason"].as_str().map(str::to_owned);
             }
-            nuncio_testkit::a2h::Heard::Ping => {}
-            nuncio_testkit::a2h::Heard::Closed(code) => return (reason, code),
+            nuncio_testkit::a2h::SocketMessage::Ping => {}
+            nuncio_testkit::a2h::SocketMessage::Closed(code) => return (reason, code),
         }
     }
 }
 
 #[tokio::test]
-async fn the_first_frame_says_who_or_it_is_over() {
+async fn socket_without_a_valid_first_auth_frame_is_closed() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (agent, token) = ada.make_agent(&agent_body(&seed())).await;
@@ -57,7 +57,7 @@ async fn the_first_frame_says_who_or_it_is_over() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_in_five_seconds_is_out() {
+async fn socket_without_auth_frame_is_closed_after_five_seconds() {
     let world = World::start().await;
     let mut socket = world.server.socket("human").await;
     // Pings are no answer.
@@ -67,7 +67,7 @@ async fn who_says_nothing_in_five_seconds_is_out() {
 }
 
 #[tokio::test]
-async fn a_flood_of_frames_ends_the_connection() {
+async fn frame_flood_closes_the_socket() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (mut socket, _) = ada.connect().await;
@@ -81,7 +81,7 @@ async fn a_flood_of_frames_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_sockets() {
+async fn number_of_sockets_is_limited() {
     let world = World::with(|builder| builder.settings(|settings| settings.limits.connections = 8)).await;
     let url = format!("{}/a2h/ws/human", world.server.url());
     let mut open = Vec::new();
@@ -96,7 +96,7 @@ async fn there_are_only_so_many_sockets() {
 }
 
 #[tokio::test]
-async fn pages_of_other_origins_stay_outside_an_open_server() {
+async fn foreign_origin_cannot_open_a_socket_on_an_open_server() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let url = format!("{}/a2h/ws/human", world.server.url());
@@ -112,7 +112,7 @@ async fn pages_of_other_origins_stay_outside_an_open_server() {
 }
 
 #[tokio::test]
-async fn what_is_no_websocket_is_told_so() {
+async fn request_without_websocket_upgrade_is_refused() {
     let world = World::start().await;
     for path in ["/ws/human", "/ws/agent?agent_id=agt_1"] {
         let answer = world.server.send(nuncio_testkit::Method::GET, path, None, None).await;
@@ -127,7 +127,7 @@ async fn what_is_no_websocket_is_told_so() {
 
 /// Bodies that would cost much, and get little.
 #[tokio::test]
-async fn large_bodies_are_cut_off_before_they_are_read() {
+async fn oversized_bodies_are_refused_before_they_are_read() {
     let world = World::start().await;
     let ada: Handset = world.person("ada").await;
     let body = json!({"agent_id": "agt_1", "granted_scopes": ["x".repeat(300_000)]});

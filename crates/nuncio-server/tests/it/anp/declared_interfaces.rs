@@ -1,6 +1,6 @@
-//! Interfaces that somebody else serves, as their author names them.
+//! Interfaces served by other hosts are published as declared.
 
-use nuncio_anp::validate::{Kind, check};
+use nuncio_anp::validate::{AnpDocumentType, check};
 use nuncio_testkit::Gateway;
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::agents::{DESK, desk, echo};
 use crate::dids::get;
 
 #[tokio::test]
-async fn an_mcp_interface_is_in_the_description_as_its_author_names_it() {
+async fn declared_mcp_interface_is_in_the_description() {
     let mcp = "[[interface]]\nname = \"mcp\"\nprotocol = \"MCP\"\nversion = \"1.0\"\nurl = \"https://hotel.example/mcp\"\ndescription = \"The same over MCP.\"\n";
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), mcp.to_owned()])).start().await;
     let description = get(&gateway, "/agents/desk/ad.json", "localhost", "").await.json();
@@ -23,5 +23,5 @@ async fn an_mcp_interface_is_in_the_description_as_its_author_names_it() {
         "description": "The same over MCP.",
     });
     assert_eq!(found, [&wanted], "its author's words, and nothing made up of who may use it");
-    assert!(check(Kind::AgentDescription, &description).valid);
+    assert!(check(AnpDocumentType::AgentDescription, &description).valid);
 }

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
-use nuncio_pages::sender::{Sender, sender};
+use nuncio_pages::sender::{RequestSender, sender};
 
 use super::Shared;
 use super::area::Area;
@@ -19,13 +19,12 @@ const HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
 const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, x-request-id, www-authenticate, link, etag");
 
-/// The origins that may use an open server.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct AllowedOrigins {
     origins: Vec<String>,
 }
 
-impl Door {
+impl AllowedOrigins {
     pub(super) fn new(origins: &[String]) -> Self {
         Self { origins: origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect() }
     }
@@ -35,20 +34,20 @@ impl Door {
     }
 }
 
-/// A request as the door sees it: whether it may come in, and what the browser is told.
-pub(super) struct Visit {
+/// The cross-origin decision on one request, and the CORS headers of its response.
+pub(super) struct OriginCheck {
     from_a_page: bool,
     allowed: Result<Option<HeaderValue>, EngineError>,
 }
 
-impl Visit {
+impl OriginCheck {
     pub(super) fn of(shared: &Shared, request: &Request) -> Self {
         let needs_key = shared.exposure.asks_for_keys(shared.engine.has_keys());
         let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(shared, request) };
         Self { from_a_page: request.headers().contains_key(header::ORIGIN), allowed }
     }
 
-    /// The answer of the door itself: no, or the word a browser asks for beforehand.
+    /// The response made here: a refusal, or the answer to a preflight.
     pub(super) fn refusal(&self, shared: &Shared, request: &Request) -> Option<Response> {
         match &self.allowed {
             Err(error) => Some(shared.refuse(request.uri().path(), error)),
@@ -57,8 +56,8 @@ impl Visit {
         }
     }
 
-    /// Tells the browser which pages may read the answer.
-    pub(super) fn mark(self, response: &mut Response) {
+    /// Adds the CORS headers to a response.
+    pub(super) fn add_cors_headers(self, response: &mut Response) {
         if !self.from_a_page {
             return;
         }
@@ -71,8 +70,8 @@ impl Visit {
     }
 }
 
-/// Who may use a server that is open without keys. The answer is the origin to name to the browser,
-/// if one has to be named.
+/// Decides whether a request may use a server that is open without keys. Returns the origin for the CORS header,
+/// if one is needed.
 fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
     let host = host(request);
     // A page can make its own name point here; then the Host it sends is that name. What came through a proxy has the
@@ -85,14 +84,14 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
         return Err(EngineError::new(Code::HostRefused, message));
     }
     let origin = request.headers().get(header::ORIGIN);
-    if let Some(origin) = origin.filter(|origin| origin.to_str().is_ok_and(|text| shared.door.lists(text))) {
+    if let Some(origin) = origin.filter(|origin| origin.to_str().is_ok_and(|text| shared.cross_origin.lists(text))) {
         return Ok(Some(origin.clone()));
     }
     match sender(request.headers(), host) {
-        Sender::OwnPage | Sender::NoBrowser => Ok(None),
+        RequestSender::OwnPage | RequestSender::NoBrowser => Ok(None),
         // A link to a page or a public document runs nothing.
-        Sender::OtherSite if is_navigation(request) => Ok(None),
-        Sender::OtherSite => Err(cross_origin(shared.exposure)),
+        RequestSender::OtherSite if is_navigation(request) => Ok(None),
+        RequestSender::OtherSite => Err(cross_origin(shared.exposure)),
     }
 }
 
@@ -104,7 +103,7 @@ fn cross_origin(exposure: Exposure) -> EngineError {
     EngineError::new(Code::CrossOriginRefused, message)
 }
 
-/// What makes a server ask every caller for a credential.
+/// Advice on how to make the server require a credential.
 fn way_out(exposure: Exposure) -> &'static str {
     match exposure {
         Exposure::OpenLoopback => {
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_names_are_told_from_look_alikes() {
+    fn loopback_names_are_distinguished_from_look_alikes() {
         for good in ["localhost", "LOCALHOST:7400", "127.0.0.1:7400", "127.9.9.9", "[::1]:7400", "[::ffff:127.0.0.1]"] {
             assert!(is_loopback_name(good), "{good}");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
 use serde_json::{Value, json};
 
@@ -20,7 +20,6 @@ fn gateway(clock: &ManualClock) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &desk(&[])).clock(clock)
 }
 
-/// Waits for the visit that is due in so long, and tells how the host is after it.
 async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &Stub, span: Duration) -> Value {
     let before = state(gateway, &stub.url()).await["next_visit"].clone();
     clock.pass(span).await;
@@ -32,7 +31,7 @@ async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &Stub, span: Durati
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_sent_again() {
+async fn unchanged_documents_are_not_fetched_again() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a", "b"]);
     let here = gateway(&clock).start().await;
@@ -60,7 +59,7 @@ async fn what_has_not_changed_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_descriptor_is_believed_for_a_day() {
+async fn descriptor_is_cached_for_a_day() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
@@ -76,7 +75,7 @@ async fn a_descriptor_is_believed_for_a_day() {
 }
 
 #[tokio::test]
-async fn failures_double_the_pause_up_to_a_day_and_what_was_listed_stays() {
+async fn crawl_failures_double_the_pause_up_to_a_day() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
@@ -99,7 +98,7 @@ async fn failures_double_the_pause_up_to_a_day_and_what_was_listed_stays() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_not_seen_for_a_week_is_listed_no_more() {
+async fn host_unseen_for_a_week_is_removed() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
@@ -132,7 +131,7 @@ async fn retry_after_is_honoured() {
 }
 
 #[tokio::test]
-async fn many_requests_are_spread() {
+async fn crawl_requests_are_spread_over_time() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     let names: Vec<String> = (0..22).map(|number| format!("s{number:02}")).collect();
     stub.offer(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -150,7 +149,7 @@ async fn many_requests_are_spread() {
 }
 
 #[tokio::test]
-async fn one_host_is_visited_once_at_a_time_whatever_the_port() {
+async fn one_host_is_crawled_once_at_a_time_across_ports() {
     let (clock, one, other) = (ManualClock::new(), Stub::start().await, Stub::start().await);
     for stub in [&one, &other] {
         stub.reply(INDEX, Reply::Silence);
@@ -173,7 +172,7 @@ async fn one_host_is_visited_once_at_a_time_whatever_the_port() {
 }
 
 #[tokio::test]
-async fn what_is_listed_survives_a_restart_without_a_visit() {
+async fn registry_listing_survives_a_restart_without_a_visit() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
@@ -188,14 +187,14 @@ async fn what_is_listed_survives_a_restart_without_a_visit() {
 }
 
 #[tokio::test]
-async fn the_settings_decide_what_they_name() {
+async fn domain_followed_by_settings_cannot_be_unfollowed_by_command() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a"]);
     let named = domain(&stub.url());
     let here = gateway(&clock).settings(|all| all.registry.follow = vec![named.clone()]).start().await;
     eventually("it is listed", async || (found(&here, "").await == ["a"]).then_some(())).await;
     assert_eq!(state(&here, &stub.url()).await["by"], "settings");
-    let refused = here.order(Order::RegistryUnfollow { domain: named }).await.unwrap_err();
+    let refused = here.order(AdminCommand::RegistryUnfollow { domain: named }).await.unwrap_err();
     assert_eq!(refused.code, Code::ConfigInvalid);
     assert!(refused.message.contains("registry.follow"), "{refused}");
     let here = gateway(&clock).data(here.stop().await).start().await;
@@ -204,7 +203,7 @@ async fn the_settings_decide_what_they_name() {
 }
 
 #[tokio::test]
-async fn pages_are_read_each_by_its_own_tag() {
+async fn each_index_page_is_revalidated_by_its_own_etag() {
     let (clock, stub) = (ManualClock::new(), Stub::start().await);
     stub.offer(&["a", "b", "c"]);
     let more = format!("{INDEX}?cursor=2");

@@ -7,7 +7,7 @@ use super::world;
 use crate::agents::DESK;
 
 #[tokio::test]
-async fn a_did_belongs_to_one_person_until_it_is_cut_and_after_a_restart() {
+async fn did_link_to_a_person_survives_a_restart_and_ends_when_removed() {
     let world = world().await;
     let (engine, did) = (world.gateway.engine(), world.ada.did.as_str());
     let person = |name: &str| PersonName::parse(name).unwrap();

@@ -106,12 +106,12 @@ const ROWS: &[Row] = &[
 ];
 
 #[tokio::test]
-async fn a_page_of_a_stranger_can_neither_read_nor_drive_an_open_server() {
+async fn foreign_origin_cannot_read_or_act_on_an_open_server() {
     check_rows(&start().await).await;
 }
 
 #[tokio::test]
-async fn a_page_of_a_stranger_can_neither_read_nor_drive_an_open_loopback_server_with_keys() {
+async fn foreign_origin_cannot_read_or_act_on_an_open_loopback_server_with_keys() {
     let gateway = start_open_loopback().await;
     let guest = gateway.key(&[]).await;
     check_rows(&gateway).await;
@@ -169,7 +169,7 @@ async fn check_rows(gateway: &Gateway) {
 }
 
 #[tokio::test]
-async fn a_link_from_elsewhere_may_be_followed_but_a_form_may_not_be_sent() {
+async fn cross_site_navigation_is_allowed_but_form_post_is_refused() {
     let gateway = start().await;
     let navigation =
         [HOST, ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
@@ -189,7 +189,7 @@ async fn a_link_from_elsewhere_may_be_followed_but_a_form_may_not_be_sent() {
 }
 
 #[tokio::test]
-async fn a_host_that_only_begins_like_this_machine_is_refused() {
+async fn host_with_a_loopback_prefix_is_refused() {
     let gateway = start().await;
     for host in
         ["localhost:PORT@evil.example", "localhost:evil.example", "127.0.0.1:80.evil.example", "[::1]evil.example:PORT"]
@@ -200,14 +200,14 @@ async fn a_host_that_only_begins_like_this_machine_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_host_is_refused() {
+async fn request_without_a_host_is_refused() {
     let gateway = start().await;
     let nameless = gateway.raw("GET /aap/meta HTTP/1.0\r\n\r\n").await.unwrap();
     assert_eq!((nameless.status, nameless.code().as_str()), (403, "host_refused"));
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_for_listed_origins_alone() {
+async fn preflight_is_answered_only_for_listed_origins() {
     let gateway = start().await;
     let asks = |origin| {
         [
@@ -235,7 +235,7 @@ async fn a_preflight_is_answered_for_listed_origins_alone() {
 }
 
 #[tokio::test]
-async fn a_star_in_the_settings_lists_every_origin() {
+async fn cors_star_allows_every_origin() {
     let builder = Gateway::builder().agent(DESK, &desk(&[]));
     let gateway = builder.settings(|settings| settings.cors.origins.push("*".to_owned())).start().await;
     let answer = send(&gateway, "GET /aap/meta", &[HOST, ("Origin", "https://any.example")], "").await;
@@ -246,7 +246,7 @@ async fn a_star_in_the_settings_lists_every_origin() {
 }
 
 #[tokio::test]
-async fn with_keys_every_page_may_ask_and_preflights_need_none() {
+async fn server_with_keys_allows_every_origin_and_preflight_without_key() {
     let gateway = start().await;
     let guest = gateway.key(&[]).await;
     let page = ("Origin", "https://any.example");
@@ -293,7 +293,7 @@ async fn with_keys_every_page_may_ask_and_preflights_need_none() {
 }
 
 #[tokio::test]
-async fn a_page_reads_why_it_was_slowed_down() {
+async fn rate_limited_cross_origin_response_is_readable() {
     let builder = Gateway::builder().agent(DESK, &desk(&[]));
     let gateway = builder.settings(|settings| settings.limits.requests_per_minute = 1).start().await;
     let guest = gateway.key(&[]).await;

@@ -4,9 +4,7 @@ use nuncio_core::time::Timestamp;
 
 use crate::console::texts::InboxTexts;
 
-/// A moment for people.
-pub(super) struct When {
-    /// For programs.
+pub(super) struct DisplayTime {
     pub(super) exact: String,
     /// In UTC; a script turns it into the reader's own time.
     pub(super) absolute: String,
@@ -19,15 +17,13 @@ pub(super) struct When {
 /// Less than this is little.
 const SOON_SECONDS: u64 = 15 * 60;
 
-impl When {
-    /// A moment by which something must be done.
+impl DisplayTime {
     pub(super) fn due(at: Timestamp, now: Timestamp, texts: &InboxTexts) -> Self {
         let seconds = now.until(at).as_secs();
         let relative = if at <= now { texts.late.clone() } else { until(seconds, texts) };
         Self { relative: Some(relative), soon: seconds < SOON_SECONDS, ..Self::at(at) }
     }
 
-    /// A moment.
     pub(super) fn at(at: Timestamp) -> Self {
         let exact = at.to_string();
         let absolute = format!("{} UTC", exact.replacen('T', " ", 1).get(..16).unwrap_or(&exact));
@@ -35,7 +31,6 @@ impl When {
     }
 }
 
-/// A length of time in its two largest parts.
 fn until(seconds: u64, texts: &InboxTexts) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     let span = match (days, hours, minutes) {
@@ -59,10 +54,10 @@ mod tests {
     use crate::console::texts::Texts;
 
     #[test]
-    fn how_long_until_then_is_told_in_both_languages() {
+    fn remaining_time_is_worded_in_both_languages() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let told = |language: Language, seconds: u64| {
-            let when = When::due(now.after(Duration::from_secs(seconds)), now, &Texts::of(language).inbox);
+            let when = DisplayTime::due(now.after(Duration::from_secs(seconds)), now, &Texts::of(language).inbox);
             (when.relative.unwrap(), when.absolute)
         };
         let at = |relative: &str, absolute: &str| (relative.to_owned(), absolute.to_owned());

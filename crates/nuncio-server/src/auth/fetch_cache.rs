@@ -1,5 +1,5 @@
-//! Something fetched from an issuer: used while it is fresh, a while longer when it cannot be fetched
-//! anew, and fetched by one request at a time however many wait for it.
+//! Cache of one document fetched from an issuer: used while fresh, longer if the refresh fails, and fetched
+//! by one request at a time.
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,56 +9,53 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::Mutex;
 
-/// How long nothing is fetched again after it was fetched, whatever strangers send.
+/// Minimum time between successful fetches, so that callers cannot cause more.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long nothing is tried again after it could not be fetched.
+/// Minimum time after a failed fetch.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// What is kept, and the rules.
-pub(super) struct Kept<T> {
+pub(super) struct CachedFetch<T> {
     clock: Arc<dyn Clock>,
-    /// For how long it is not looked at again.
+    /// Age up to which no refresh is tried.
     fresh: Duration,
-    /// For how long it is used at most.
+    /// Age up to which a value is used if the refresh fails.
     usable: Duration,
-    current: RwLock<Option<Held<T>>>,
-    last: Mutex<Option<Attempt>>,
+    current: RwLock<Option<FetchedValue<T>>>,
+    last: Mutex<Option<FetchAttempt>>,
 }
 
-/// What was fetched, and when.
-pub(super) struct Held<T> {
+pub(super) struct FetchedValue<T> {
     pub(super) value: Arc<T>,
     pub(super) at: Timestamp,
 }
 
-struct Attempt {
+struct FetchAttempt {
     at: Timestamp,
     failed: Option<String>,
 }
 
-impl<T> Clone for Held<T> {
+impl<T> Clone for FetchedValue<T> {
     fn clone(&self) -> Self {
         Self { value: Arc::clone(&self.value), at: self.at }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> CachedFetch<T> {
     pub(super) fn new(clock: Arc<dyn Clock>, fresh: Duration, usable: Duration) -> Self {
         Self { clock, fresh, usable, current: RwLock::default(), last: Mutex::default() }
     }
 
-    /// What is held, whatever its age.
-    pub(super) fn current(&self) -> Option<Held<T>> {
+    pub(super) fn current(&self) -> Option<FetchedValue<T>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// When what is held has to be looked at again.
-    pub(super) fn fresh_until(&self, held: &Held<T>) -> Timestamp {
+    /// Time from which a value needs a refresh.
+    pub(super) fn fresh_until(&self, held: &FetchedValue<T>) -> Timestamp {
         held.at.after(self.fresh)
     }
 
-    /// What is held, fetched anew where it has to be.
-    pub(super) async fn get(&self, fetch: impl Future<Output = Result<T, String>>) -> Result<Held<T>, String> {
+    /// Returns the cached value, refreshed if it is no longer fresh.
+    pub(super) async fn get(&self, fetch: impl Future<Output = Result<T, String>>) -> Result<FetchedValue<T>, String> {
         let held = self.current();
         if let Some(held) = &held
             && self.clock.now() < self.fresh_until(held)
@@ -72,12 +69,12 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Something newer than `seen`; `seen` itself when it is too early to ask again.
+    /// Fetches a value newer than `seen`; returns `seen` itself within the minimum pause.
     pub(super) async fn newer(
         &self,
-        seen: Option<&Held<T>>,
+        seen: Option<&FetchedValue<T>>,
         fetch: impl Future<Output = Result<T, String>>,
-    ) -> Result<Held<T>, String> {
+    ) -> Result<FetchedValue<T>, String> {
         let mut last = self.last.lock().await;
         if let Some(current) = self.current()
             && seen.is_none_or(|seen| !Arc::ptr_eq(&seen.value, &current.value))
@@ -87,15 +84,15 @@ impl<T> Kept<T> {
         }
         let now = self.clock.now();
         match (&*last, seen) {
-            (Some(Attempt { at, failed: Some(why) }), _) if now < at.after(PAUSE_AFTER_FAILURE) => {
+            (Some(FetchAttempt { at, failed: Some(why) }), _) if now < at.after(PAUSE_AFTER_FAILURE) => {
                 return Err(why.clone());
             }
-            (Some(Attempt { at, failed: None }), Some(seen)) if now < at.after(PAUSE) => return Ok(seen.clone()),
+            (Some(FetchAttempt { at, failed: None }), Some(seen)) if now < at.after(PAUSE) => return Ok(seen.clone()),
             _ => {}
         }
         let fetched = fetch.await;
-        *last = Some(Attempt { at: now, failed: fetched.as_ref().err().cloned() });
-        let held = Held { value: Arc::new(fetched?), at: now };
+        *last = Some(FetchAttempt { at: now, failed: fetched.as_ref().err().cloned() });
+        let held = FetchedValue { value: Arc::new(fetched?), at: now };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(held.clone());
         Ok(held)
     }

@@ -3,8 +3,8 @@
 use nuncio_core::time::Timestamp;
 use nuncio_identity::proof::Proof;
 use nuncio_identity::{DidUrl, VerifyingKey};
-use nuncio_server::admin::Order;
-use nuncio_server::dids::Subject;
+use nuncio_server::admin::AdminCommand;
+use nuncio_server::dids::DidSubject;
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ async fn proved(gateway: &Gateway) -> Value {
 }
 
 #[tokio::test]
-async fn the_list_names_the_agents_that_want_to_be_listed() {
+async fn agent_list_contains_only_listed_agents() {
     let mut builder = Gateway::builder();
     for number in 0..101 {
         let text = desk(&[]).replace("\"desk\"", &format!("\"desk-{number:03}\""));
@@ -86,7 +86,7 @@ async fn the_list_names_the_agents_that_want_to_be_listed() {
 }
 
 #[tokio::test]
-async fn a_description_is_proved_and_stays_the_same_until_something_changes() {
+async fn description_is_signed_and_stable_until_the_agent_changes() {
     let gateway = start().await;
     let ad = proved(&gateway).await;
     assert_eq!(ad["type"], "AgentDescription");
@@ -111,14 +111,14 @@ async fn a_description_is_proved_and_stays_the_same_until_something_changes() {
     assert_eq!(get(&gateway, "/agents/desk/interfaces/authorized.json", "localhost", "").await.status, 404);
 
     // Another key, another proof, at once.
-    gateway.order(Order::DidRotate { subject: Subject::Agent(desk_name()) }).await.unwrap();
+    gateway.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     let rotated = proved(&gateway).await;
     assert_ne!(rotated["did"], ad["did"]);
     assert_ne!(get(&gateway, AD, "localhost", "").await.header("etag"), changed.header("etag"));
 }
 
 #[tokio::test]
-async fn the_interfaces_have_what_is_exposed_and_nothing_else() {
+async fn interface_documents_list_exactly_the_exposed_tools() {
     let gateway = start().await;
     let names = async |set: &str| {
         let document = read(&gateway, &format!("/agents/desk/interfaces/{set}.json")).await;

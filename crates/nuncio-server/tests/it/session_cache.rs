@@ -10,7 +10,6 @@ async fn start() -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[echo(), held("")])).start().await
 }
 
-/// The roles of the history as the store tells it, a user's message behind it.
 async fn stored(aap: &AapClient, session: &str) -> Vec<String> {
     let history = aap.history(session).await;
     let roles = history.iter().map(|message| message["role"].as_str().unwrap().to_owned());
@@ -32,7 +31,7 @@ async fn assert_alike(aap: &AapClient, session: &str, after: &str) {
 }
 
 #[tokio::test]
-async fn after_every_kind_of_turn_the_brain_sees_what_is_stored() {
+async fn cached_history_equals_the_store_after_every_kind_of_turn() {
     let gateway = start().await;
     let aap = gateway.aap();
     let begun_with = json!([{"role": "system", "content": "be kind"}, {"role": "assistant", "content": "hello"}]);
@@ -74,7 +73,7 @@ async fn after_every_kind_of_turn_the_brain_sees_what_is_stored() {
 }
 
 #[tokio::test]
-async fn settings_and_the_calls_that_wait_are_those_of_the_last_turn() {
+async fn cached_settings_and_pending_calls_are_those_of_the_last_turn() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -91,7 +90,7 @@ async fn settings_and_the_calls_that_wait_are_those_of_the_last_turn() {
 }
 
 #[tokio::test]
-async fn a_deleted_conversation_does_not_go_on() {
+async fn deleted_session_takes_no_further_turn() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -101,7 +100,7 @@ async fn a_deleted_conversation_does_not_go_on() {
 }
 
 #[tokio::test]
-async fn a_conversation_deleted_in_the_middle_of_a_turn_does_not_go_on() {
+async fn session_deleted_during_a_turn_takes_no_further_turn() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -114,7 +113,7 @@ async fn a_conversation_deleted_in_the_middle_of_a_turn_does_not_go_on() {
 }
 
 #[tokio::test]
-async fn a_conversation_of_someone_else_is_not_found_in_memory_either() {
+async fn cached_session_is_not_found_for_other_callers() {
     let gateway = start().await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let session = ada.aap.session(DESK, &[]).await;
@@ -124,7 +123,7 @@ async fn a_conversation_of_someone_else_is_not_found_in_memory_either() {
 }
 
 #[tokio::test]
-async fn after_a_crash_the_brain_sees_how_it_was_closed() {
+async fn brain_sees_the_closing_of_an_interrupted_turn_after_a_crash() {
     let agent = desk(&[held("")]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
     let aap = gateway.aap();
@@ -144,7 +143,7 @@ async fn after_a_crash_the_brain_sees_how_it_was_closed() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_finds_the_turn_it_began() {
+async fn repeated_turn_request_returns_the_running_turn() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

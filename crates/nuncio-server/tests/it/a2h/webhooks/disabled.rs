@@ -43,7 +43,7 @@ async fn three_days(hooked: &mut Hooked, receiver: &Receiver) {
 }
 
 #[tokio::test]
-async fn one_that_says_it_is_gone_is_called_no_more_until_its_owner_says_where_it_is() {
+async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
     let (receiver, status, _) = changing(410).await;
     let hooked = Hooked::at(&receiver).await;
     hooked.post("m1").await;
@@ -72,7 +72,7 @@ async fn one_that_says_it_is_gone_is_called_no_more_until_its_owner_says_where_i
 }
 
 #[tokio::test]
-async fn the_same_address_named_again_is_called_again() {
+async fn disabled_webhook_is_enabled_by_setting_the_same_url() {
     let (receiver, status, _) = changing(410).await;
     let hooked = Hooked::at(&receiver).await;
     hooked.post("m1").await;
@@ -84,7 +84,7 @@ async fn the_same_address_named_again_is_called_again() {
 }
 
 #[tokio::test]
-async fn after_three_days_of_failures_its_own_page_is_asked_whether_it_is_back() {
+async fn health_url_is_probed_after_three_days_of_webhook_failures() {
     let (receiver, status, health) = changing(500).await;
     let mut body = called_at(&format!("{}/hook", receiver.origin()));
     body["health_check_url"] = json!(format!("{}/health", receiver.origin()));
@@ -118,7 +118,7 @@ async fn after_three_days_of_failures_its_own_page_is_asked_whether_it_is_back()
 }
 
 #[tokio::test]
-async fn without_such_a_page_the_oldest_that_waits_is_tried() {
+async fn oldest_pending_delivery_is_the_probe_without_a_health_url() {
     let (receiver, _, _) = changing(500).await;
     let mut hooked = Hooked::at(&receiver).await;
     three_days(&mut hooked, &receiver).await;
@@ -147,9 +147,8 @@ async fn without_such_a_page_the_oldest_that_waits_is_tried() {
     eventually("it is called as ever", async || names(&back).contains(&"now".to_owned()).then_some(())).await;
 }
 
-/// Whoever answers is there: one message it always refuses does not keep the others from being tried.
 #[tokio::test]
-async fn one_that_is_refused_while_it_is_tried_out_is_given_up_in_the_end() {
+async fn probe_delivery_that_keeps_being_refused_is_given_up() {
     let (receiver, status, _) = changing(500).await;
     let mut hooked = Hooked::at(&receiver).await;
     three_days(&mut hooked, &receiver).await;
