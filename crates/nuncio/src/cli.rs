@@ -10,9 +10,11 @@ mod device;
 mod diff;
 mod skills;
 
-pub(crate) use device::{Device, DeviceHome, PassphraseFrom, StorageSource};
+pub(crate) use device::{DeviceHome, DeviceSubcommand, PassphraseFrom, StorageSource};
 pub(crate) use diff::Diff;
-pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate, Who};
+pub(crate) use skills::{
+    CallerCredentials, Discover, DocumentKind, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
+};
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.
 #[derive(Debug, Parser)]
@@ -51,7 +53,7 @@ pub(crate) enum Command {
     User(User),
     /// Be a person's own device: allow agents things, and be asked before they happen
     #[command(subcommand)]
-    Device(Device),
+    Device(DeviceSubcommand),
     /// Answer the calls that wait for an operator's approval
     #[command(subcommand)]
     Approve(Approve),
@@ -385,14 +387,14 @@ pub(crate) enum Task {
         #[arg(long)]
         over: bool,
         #[command(flatten)]
-        doer: Doer,
+        actor: TaskActor,
     },
     /// Give a task back to everyone
     GiveBack {
         /// The task's id
         id: String,
         #[command(flatten)]
-        doer: Doer,
+        actor: TaskActor,
     },
     /// Finish a task with its result
     #[command(
@@ -408,7 +410,7 @@ pub(crate) enum Task {
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
         #[command(flatten)]
-        doer: Doer,
+        actor: TaskActor,
     },
     /// Refuse a task; whoever asked for it is told
     Refuse {
@@ -418,13 +420,13 @@ pub(crate) enum Task {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         #[command(flatten)]
-        doer: Doer,
+        actor: TaskActor,
     },
 }
 
 /// Who does something with a task, and where.
 #[derive(Debug, Args)]
-pub(crate) struct Doer {
+pub(crate) struct TaskActor {
     /// Who you are to others [default: your login name]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -3,7 +3,6 @@
 mod audit_explain;
 pub(crate) mod chat;
 mod consumer;
-mod desk;
 mod device;
 mod did;
 mod diff;
@@ -12,6 +11,7 @@ mod explain;
 mod files;
 mod invoke;
 mod negotiate;
+mod operator;
 mod peer;
 mod registry;
 mod serve;
@@ -33,15 +33,15 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(options) => serve::run(options, json).await,
         Command::Init(options) => files::init(&options, json).await,
         Command::Lint { path } => files::lint(path, json),
-        Command::Key(key) => desk::key(key, json).await,
-        Command::Grant(grant) => desk::grant(grant, json).await,
+        Command::Key(key) => operator::key(key, json).await,
+        Command::Grant(grant) => operator::grant(grant, json).await,
         Command::User(user) => user::run(user, json).await,
         Command::Device(device) => device::run(device, json).await,
-        Command::Approve(approve) => desk::approve(approve, json).await,
+        Command::Approve(approve) => operator::approve(approve, json).await,
         Command::Task(task) => task::run(task, json).await,
         Command::Registry(registry) => registry::run(registry, json).await,
         Command::Did(did) => did::run(did, json).await,
-        Command::Audit(audit) => desk::audit(audit, json).await,
+        Command::Audit(audit) => operator::audit(audit, json).await,
         Command::Store(command) => store::run(command, json).await,
         Command::Chat(options) => chat::run(options, json).await,
         Command::Discover(options) => discover::run(&options, json).await,

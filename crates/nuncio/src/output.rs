@@ -1,4 +1,4 @@
-//! What people and programs get to see.
+//! Output of commands for people and programs.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::commands::chat::clean::clean;
 
 mod handshake;
 
-pub(crate) use handshake::in_words;
+pub(crate) use handshake::readable_error;
 
 /// A mistake in how the command was called, found after its flags were read.
 #[derive(Debug)]
@@ -29,38 +29,38 @@ impl std::fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
-/// Everything was said already; only the status is left.
+/// The error was already printed; only the exit status 1 remains.
 #[derive(Debug)]
-pub(crate) struct Told;
+pub(crate) struct AlreadyReported;
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for AlreadyReported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for AlreadyReported {}
 
-/// Everything was said already, also that something could not be read.
+/// The errors were already printed and include an unreadable input: exit status 2.
 #[derive(Debug)]
-pub(crate) struct ToldUnread;
+pub(crate) struct ReportedUnreadable;
 
-impl std::fmt::Display for ToldUnread {
+impl std::fmt::Display for ReportedUnreadable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for ToldUnread {}
+impl std::error::Error for ReportedUnreadable {}
 
-/// Says what failed. The status is 2 for wrong usage, 1 for everything else.
+/// Prints the error. The exit status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let talk = error.downcast_ref::<TalkError>();
     let code = error.downcast_ref::<StartError>().map(|error| error.code).or(talk.map(talk_code));
-    if error.is::<Told>() {
+    if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
     }
-    if error.is::<ToldUnread>() {
+    if error.is::<ReportedUnreadable>() {
         return ExitCode::from(2);
     }
     if let Some(failure) = error.downcast_ref::<ConsumerError>() {
@@ -70,9 +70,9 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
         return agent_failed(json, failure);
     }
     if json {
-        println!("{}", json!({"error": whole(error), "code": code}));
+        println!("{}", json!({"error": with_causes(error), "code": code}));
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&whole(error)));
+        eprintln!("{} {}", "error:".red().bold(), clean(&with_causes(error)));
         if let Some(advice) = talk.and_then(talk_advice) {
             eprintln!("{} {advice}", "try:".dimmed());
         }
@@ -83,17 +83,17 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
 }
 
-/// An error with everything that led to it, each said once: some say their cause themselves.
-fn whole(error: &anyhow::Error) -> String {
+/// An error with its causes, without repeating a cause that a message already contains.
+fn with_causes(error: &anyhow::Error) -> String {
     let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
         () if said.is_empty() => cause,
         () if said.contains(&cause) => said,
         () => format!("{said}: {cause}"),
     });
-    in_words(&said)
+    readable_error(&said)
 }
 
-/// The code of what a server said in a chat, or did not.
+/// The error code of a failed chat request.
 fn talk_code(error: &TalkError) -> Code {
     match error {
         TalkError::Unreachable(_) | TalkError::Broken(_) => Code::EndpointUnreachable,
@@ -109,10 +109,10 @@ fn talk_code(error: &TalkError) -> Code {
     }
 }
 
-/// What to do about it, where the message does not say.
+/// Advice for codes whose message contains none.
 fn talk_advice(error: &TalkError) -> Option<&'static str> {
     match error {
-        TalkError::Unreachable(why) if in_words(why) != *why => None,
+        TalkError::Unreachable(why) if readable_error(why) != *why => None,
         TalkError::Unreachable(_) => Some("see whether a server runs there; `nuncio serve` starts one here"),
         TalkError::Refused { status: 401, .. } => Some("show a key with --key, or in NUNCIO_KEY"),
         TalkError::NotAap(_) => Some("name the address below which it speaks AAP, such as https://example.com/aap"),
@@ -120,11 +120,11 @@ fn talk_advice(error: &TalkError) -> Option<&'static str> {
     }
 }
 
-/// Says what another host's skill came to, by the protocol's own words.
+/// Prints the error of a remote skill with its protocol code.
 fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
     if json {
         let told = json!({
-            "error": in_words(&failure.to_string()),
+            "error": readable_error(&failure.to_string()),
             "code": failure.code.as_str(),
             "reason": failure.reason.as_str(),
             "details": failure.details,
@@ -133,7 +133,7 @@ fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
         });
         println!("{told}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&in_words(&failure.message)));
+        eprintln!("{} {}", "error:".red().bold(), clean(&readable_error(&failure.message)));
         if let Some(advice) = &failure.advice {
             eprintln!("{} {}", "try:".dimmed(), clean(advice));
         }
@@ -145,12 +145,12 @@ fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
     ExitCode::from(if failure.reason == Reason::BadTarget { 2 } else { 1 })
 }
 
-/// Says what stopped us on the way to another agent.
+/// Prints the error of a request to a remote agent.
 fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
     let code = failure.reason.code();
     if json {
         let told = json!({
-            "error": in_words(&failure.to_string()),
+            "error": readable_error(&failure.to_string()),
             "code": code,
             "reason": failure.reason.as_str(),
             "details": failure.details,
@@ -158,7 +158,7 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
         });
         println!("{told}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&in_words(&failure.message)));
+        eprintln!("{} {}", "error:".red().bold(), clean(&readable_error(&failure.message)));
         if let Some(advice) = &failure.advice {
             eprintln!("{} {}", "try:".dimmed(), clean(advice));
         }
@@ -167,13 +167,11 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
     ExitCode::from(if failure.reason == PeerReason::BadTarget { 2 } else { 1 })
 }
 
-/// An error with a code.
 pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
     StartError::new(code, message).into()
 }
 
-/// A text as one word of a shell's command.
-pub(crate) fn word(text: &str) -> String {
+pub(crate) fn shell_quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();

@@ -40,14 +40,16 @@ mod chat;
 mod cli;
 #[path = "it/conformance.rs"]
 mod conformance;
-#[path = "it/consume.rs"]
-mod consume;
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/data_directory.rs"]
+mod data_directory;
 #[path = "it/did.rs"]
 mod did;
 #[path = "it/diff.rs"]
 mod diff;
+#[path = "it/direct_messages.rs"]
+mod direct_messages;
 #[path = "it/disk.rs"]
 mod disk;
 #[path = "it/hotel.rs"]
@@ -68,10 +70,10 @@ mod registry;
 mod reload;
 #[path = "it/shell.rs"]
 mod shell;
-#[path = "it/single.rs"]
-mod single;
 #[path = "it/skill.rs"]
 mod skill;
+#[path = "it/skill_commands.rs"]
+mod skill_commands;
 #[path = "it/skill_crash.rs"]
 mod skill_crash;
 #[path = "it/skill_stories.rs"]
@@ -84,5 +86,3 @@ mod storm;
 mod task;
 #[path = "it/tls.rs"]
 mod tls;
-#[path = "it/words.rs"]
-mod words;

@@ -42,7 +42,7 @@ pub(crate) struct PassphraseFrom {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Device {
+pub(crate) enum DeviceSubcommand {
     /// Make this machine a device of yours, with the code of an invite
     #[command(alias = "join")]
     Enrol {

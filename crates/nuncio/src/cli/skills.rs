@@ -7,7 +7,7 @@ use nuncio_core::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
 use super::Data;
-use crate::output::word;
+use crate::output::shell_quote;
 
 #[derive(Debug, Args)]
 #[command(
@@ -21,16 +21,16 @@ pub(crate) struct Discover {
     #[arg(long = "type", value_name = "TYPE", value_parser = capability_type)]
     pub(crate) only: Option<CapabilityType>,
     #[command(flatten)]
-    pub(crate) sight: Sight,
+    pub(crate) sight: ReadCredentials,
     #[command(flatten)]
-    pub(crate) who: Who,
+    pub(crate) who: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: OutboundOptions,
 }
 
 /// What opens the eyes of whoever only looks.
 #[derive(Debug, Args)]
-pub(crate) struct Sight {
+pub(crate) struct ReadCredentials {
     /// Show what only those with this key see
     #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
@@ -49,11 +49,11 @@ pub(crate) struct Show {
     #[arg(value_name = "SKILL|AGENT")]
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) sight: Sight,
+    pub(crate) sight: ReadCredentials,
     #[command(flatten)]
-    pub(crate) who: Who,
+    pub(crate) who: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ pub(crate) struct Invoke {
     #[arg(short = 'i', long = "input", value_name = "JSON|NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     #[command(flatten)]
-    pub(crate) proof: Proof,
+    pub(crate) proof: CallerCredentials,
     /// How soon it should be done beside others: low, normal or high
     #[arg(long, value_name = "WORD", value_parser = priority)]
     pub(crate) priority: Option<Priority>,
@@ -102,9 +102,9 @@ pub(crate) struct Invoke {
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
-    pub(crate) who: Who,
+    pub(crate) who: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -149,9 +149,9 @@ pub(crate) struct Negotiate {
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     #[command(flatten)]
-    pub(crate) who: Who,
+    pub(crate) who: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -169,7 +169,7 @@ pub(crate) struct Validate {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: OutboundOptions,
 }
 
 /// The documents of the protocols: Skill Sharing's first, then ANP's.
@@ -189,7 +189,7 @@ pub(crate) enum DocumentKind {
 
 /// Who we are to a skill.
 #[derive(Debug, Args)]
-pub(crate) struct Proof {
+pub(crate) struct CallerCredentials {
     /// An API key; better set in the environment, where others do not see it
     #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
@@ -218,7 +218,7 @@ pub(crate) struct Proof {
 
 /// Whose DID signs what is asked of an agent.
 #[derive(Debug, Args)]
-pub(crate) struct Who {
+pub(crate) struct SigningAgent {
     /// Sign with the DID of this agent, which is served from the data directory
     #[arg(long = "as", value_name = "AGENT")]
     pub(crate) agent: Option<String>,
@@ -228,7 +228,7 @@ pub(crate) struct Who {
 
 /// How far requests may go.
 #[derive(Debug, Args)]
-pub(crate) struct Reach {
+pub(crate) struct OutboundOptions {
     /// Believe these certificate authorities too (PEM)
     #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
     pub(crate) extra_ca: Option<PathBuf>,
@@ -240,14 +240,14 @@ pub(crate) struct Reach {
     pub(crate) dev: bool,
 }
 
-impl Reach {
+impl OutboundOptions {
     /// The same reach for the next command, as it is written in a shell.
-    pub(crate) fn again(&self) -> String {
+    pub(crate) fn as_flags(&self) -> String {
         let mut flags = String::new();
         if let Some(file) = &self.extra_ca {
-            flags.push_str(&format!(" --extra-ca {}", word(&file.display().to_string())));
+            flags.push_str(&format!(" --extra-ca {}", shell_quote(&file.display().to_string())));
         }
-        self.allow.iter().for_each(|host| flags.push_str(&format!(" --allow {}", word(host))));
+        self.allow.iter().for_each(|host| flags.push_str(&format!(" --allow {}", shell_quote(host))));
         if self.dev {
             flags.push_str(" --dev");
         }

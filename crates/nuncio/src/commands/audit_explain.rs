@@ -5,12 +5,12 @@ use std::path::Path;
 use anstream::println;
 use nuncio_core::Code;
 use nuncio_core::ids::CallId;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::desk::{carry_out, parsed};
-use crate::output::{Told, cell, fault};
+use super::operator::{carry_out, parsed};
+use crate::output::{AlreadyReported, cell, fault};
 
 mod device;
 
@@ -20,7 +20,7 @@ use device::DeviceRecord;
 pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let call = parsed(CallId::parse(call))?;
     let device = with.map(DeviceRecord::read).transpose()?;
-    let mut answer = carry_out(data, Order::AuditExplain { call: call.clone() }).await?;
+    let mut answer = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
     let records = answer["records"].as_array_mut().map(std::mem::take).unwrap_or_default();
     if records.is_empty() && answer["chain_broken"].is_null() {
         let message = format!("no audit record is of the call {call}; `nuncio audit list --json` shows the calls");
@@ -51,7 +51,7 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
     } else {
         show(&answer, &changed);
     }
-    if changed.is_empty() { Ok(()) } else { Err(Told.into()) }
+    if changed.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
 fn name(evidence: &Value) -> String {

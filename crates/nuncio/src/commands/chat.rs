@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use nuncio_aap::client::{AgentConfig, AgentInfo, ApiKey, Client, Conversation, Meta, NewSession};
+use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, Meta, NewSession};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
@@ -14,22 +14,22 @@ pub(crate) mod clean;
 mod input;
 mod screen;
 mod target;
+mod texts;
 mod tool;
 mod turn;
-mod words;
 pub(crate) mod wrap;
 
 use crate::cli::Chat;
-use crate::output::{WrongUsage, word};
-use input::{Heard, Input};
+use crate::output::{WrongUsage, shell_quote};
+use input::{Input, InputEvent};
 use screen::Screen;
+use texts::ChatTexts;
 use tool::LocalTool;
 use turn::Answers;
-use words::Words;
 
 /// Talks until the user leaves.
 pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
-    let words = Words::of_environment();
+    let words = ChatTexts::of_environment();
     let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
     let key = flags.key.as_deref().map(|key| ApiKey::parse(key).ok_or_else(|| WrongUsage("the key is no key".into())));
     let mut screen = Screen::new(words, json);
@@ -39,7 +39,8 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
         None => begin(client, choose(&meta, flags.agent.as_deref())?, &tools, flags.trust).await?,
     };
     let answers = Answers::new(tools, flags.trust, json);
-    let mut chat = Chatting { again: again(&flags), conversation, answers, screen, input: Input::new(json)? };
+    let mut chat =
+        ChatSession { again: resume_command(&flags), conversation, answers, screen, input: Input::new(json)? };
     chat.screen.welcome(&chat.conversation);
     if flags.session.is_some() {
         chat.take_up().await?;
@@ -47,23 +48,21 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     chat.talk().await
 }
 
-/// A chat that is going on.
-struct Chatting {
-    /// The command that leads here.
+struct ChatSession {
     again: String,
-    conversation: Conversation,
+    conversation: AapConversation,
     answers: Answers,
     screen: Screen,
     input: Input,
 }
 
-impl Chatting {
-    /// Shows what was said, goes on with a turn that still runs, and answers what waits.
+impl ChatSession {
+    /// Prints the history, joins a running turn, and asks about pending calls.
     async fn take_up(&mut self) -> anyhow::Result<()> {
         let Self { conversation, screen, input, .. } = self;
         if let Some(running) = conversation.join().await? {
             screen.history(running.conversation().messages());
-            screen.note(screen.words().still_running);
+            screen.note(screen.texts().still_running);
             if turn::watch(running, screen, input).await {
                 self.answer_pending(false).await?;
             }
@@ -76,27 +75,27 @@ impl Chatting {
     async fn talk(&mut self) -> anyhow::Result<()> {
         let mut leaving = false;
         loop {
-            let prompt = self.screen.words().you;
+            let prompt = self.screen.texts().you;
             match self.input.ask(&mut self.screen, prompt).await {
-                Heard::Line(line) => {
+                InputEvent::Line(line) => {
                     leaving = false;
                     if !self.line(line.trim()).await? {
                         break;
                     }
                 }
-                Heard::Interrupted if leaving => break,
-                Heard::Interrupted => {
+                InputEvent::Interrupted if leaving => break,
+                InputEvent::Interrupted => {
                     leaving = true;
-                    self.screen.note(self.screen.words().again_to_leave);
+                    self.screen.note(self.screen.texts().again_to_leave);
                 }
-                Heard::End => break,
+                InputEvent::End => break,
             }
         }
         self.screen.farewell(&self.again, self.conversation.session());
         Ok(())
     }
 
-    /// Does what a line says; whether the chat goes on.
+    /// Handles a line; returns whether the chat continues.
     async fn line(&mut self, line: &str) -> anyhow::Result<bool> {
         match line {
             "" => {}
@@ -134,7 +133,7 @@ impl Chatting {
         while !self.conversation.pending().is_empty() {
             let answers = self.answers.give(&mut self.conversation, &mut self.screen, &mut self.input, show).await;
             let Some(answers) = answers else {
-                self.screen.note(self.screen.words().left_unanswered);
+                self.screen.note(self.screen.texts().left_unanswered);
                 return Ok(());
             };
             show = false;
@@ -153,9 +152,9 @@ impl Chatting {
 
 /// The command that reaches the same server with the same tools, for later. A key is shown to nobody, and whether
 /// tools are trusted is said anew.
-fn again(flags: &Chat) -> String {
-    let mut line = format!("nuncio chat {}", word(&flags.target));
-    let file = |flag: &str, file: &Path| format!(" {flag} {}", word(&file.display().to_string()));
+fn resume_command(flags: &Chat) -> String {
+    let mut line = format!("nuncio chat {}", shell_quote(&flags.target));
+    let file = |flag: &str, file: &Path| format!(" {flag} {}", shell_quote(&file.display().to_string()));
     line.extend(flags.extra_ca.iter().map(|it| file("--extra-ca", it)));
     line.extend(flags.tools.iter().map(|it| file("--tool", it)));
     if flags.key.is_some() && std::env::var_os("NUNCIO_KEY").is_none() {
@@ -177,7 +176,7 @@ async fn connect(
         .transpose()?;
     let way_out = GuardedFetch::new(Allow::default(), false, roots.as_deref()).map_err(anyhow::Error::msg)?;
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
-        screen.note(screen.words().key_in_clear);
+        screen.note(screen.texts().key_in_clear);
     }
     let mut first = None;
     for base in candidates {
@@ -205,8 +204,8 @@ fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
     }
 }
 
-/// A new session with every tool the agent exposes, and ours where it takes them.
-async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: bool) -> anyhow::Result<Conversation> {
+/// Creates a session with every exposed tool, and the local tools if the agent accepts client tools.
+async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
     if !tools.is_empty() && !agent.supports.application_tools {
         bail!("the agent `{}` takes no tools from its clients; leave --tool out", agent.name);
     }
@@ -216,16 +215,16 @@ async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: boo
     });
     let config = AgentConfig { name: agent.name.clone(), tools: Some(switched_on.collect()), ..AgentConfig::default() };
     let new = NewSession { agent: config, tools: specs(tools), messages: Vec::new() };
-    Ok(Conversation::begin(client, agent, new).await?)
+    Ok(AapConversation::begin(client, agent, new).await?)
 }
 
-async fn resume(client: Client, session: &str, tools: &[LocalTool], trust: bool) -> anyhow::Result<Conversation> {
-    let mut conversation = Conversation::resume(client, session).await?;
+async fn resume(client: Client, session: &str, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
+    let mut conversation = AapConversation::resume(client, session).await?;
     if !tools.is_empty() {
-        conversation.bring(specs(tools));
+        conversation.set_own_tools(specs(tools));
     }
     if trust {
-        let names: Vec<_> = conversation.switched_on().iter().map(|tool| tool.name.clone()).collect();
+        let names: Vec<_> = conversation.enabled_tools().iter().map(|tool| tool.name.clone()).collect();
         names.iter().for_each(|name| conversation.trust(name.as_str()));
     }
     Ok(conversation)

@@ -1,4 +1,4 @@
-//! What the commands share that use other people's skills.
+//! Shared code of the commands that use remote skills.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use anyhow::Context as _;
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
 use nuncio_skill::client::oauth::{FileTokens, MemoryTokens, TokenStore};
-use nuncio_skill::client::{Consumer, Credential, Options, Progress, Secret, Watcher};
+use nuncio_skill::client::{Consumer, Credential, Options, Progress, ProgressCallback, Secret};
 use owo_colors::OwoColorize as _;
 
 use super::chat::clean::clean;
 use super::chat::wrap::Wrap;
-use crate::cli::Reach;
+use crate::cli::OutboundOptions;
 use crate::output::WrongUsage;
 
 /// The way out, as far as the user lets it go.
-pub(crate) fn way_out(reach: &Reach) -> anyhow::Result<Arc<GuardedFetch>> {
+pub(crate) fn way_out(reach: &OutboundOptions) -> anyhow::Result<Arc<GuardedFetch>> {
     let roots = reach.extra_ca.as_ref();
     let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
     let allow = Allow::parse(reach.allow.iter().map(String::as_str)).map_err(WrongUsage)?;
@@ -27,14 +27,14 @@ pub(crate) fn way_out(reach: &Reach) -> anyhow::Result<Arc<GuardedFetch>> {
 }
 
 /// A consumer with the user's own reach and tokens.
-pub(crate) fn consumer(reach: &Reach, watcher: Watcher) -> anyhow::Result<Consumer> {
+pub(crate) fn consumer(reach: &OutboundOptions, watcher: ProgressCallback) -> anyhow::Result<Consumer> {
     let fetch = way_out(reach)?;
     let options = Options { caller_type: "user".to_owned(), ..Options::default() };
     let consumer = Consumer::new(fetch, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
-    Ok(consumer.with_tokens(tokens()).watched_by(watcher))
+    Ok(consumer.with_tokens(tokens()).with_progress(watcher))
 }
 
-/// Where logins are kept: a file of the user's own, if there is a place for it.
+/// The file of stored OAuth logins, if there is a config directory.
 fn tokens() -> Arc<dyn TokenStore> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")));
@@ -53,9 +53,9 @@ pub(crate) fn for_discovery(api_key: Option<&String>, token: Option<&String>) ->
     }
 }
 
-/// Tells people what is odd, and programs nothing: they get it with the answer.
-pub(crate) fn notes(json: bool) -> Watcher {
-    Watcher::new(move |progress| {
+/// Prints a note for people; with `--json` notes are part of the answer.
+pub(crate) fn notes(json: bool) -> ProgressCallback {
+    ProgressCallback::new(move |progress| {
         if let Progress::Note { message } = progress
             && !json
         {
@@ -64,12 +64,11 @@ pub(crate) fn notes(json: bool) -> Watcher {
     })
 }
 
-/// Something to know, on standard error.
 pub(crate) fn note(message: &str) {
     eprintln!("{} {}", "note:".yellow().bold(), clean(message));
 }
 
-/// A stranger's text on lines that fit, each behind `indent`.
+/// Wraps untrusted text to the terminal width with an indent.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let width = if std::io::stdout().is_terminal() { measured.unwrap_or(80).min(100) } else { 80 };

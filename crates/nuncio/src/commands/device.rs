@@ -9,9 +9,9 @@ use anstream::{eprintln, println};
 use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
-use nuncio_device::prompt::{Either, Nobody, Prompt};
+use nuncio_device::prompt::{DenyAll, FirstAnswer, Prompt};
 use nuncio_device::tools::Tools;
-use nuncio_device::{Device, DeviceError, News};
+use nuncio_device::{Device, DeviceError, DeviceEvent};
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_server::telemetry::{self, LogFormat};
 use owo_colors::OwoColorize as _;
@@ -20,15 +20,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::{parsed, show};
-use crate::cli::{Device as Command, DeviceHome};
+use super::operator::{parsed, show};
+use crate::cli::{DeviceHome, DeviceSubcommand};
 use crate::output::{WrongUsage, cell, fault};
 
 mod agents;
+mod commands;
 mod home;
 mod log;
 mod mcp;
-mod orders;
 mod own;
 mod pages;
 mod passphrase;
@@ -36,20 +36,19 @@ mod socket;
 mod storage;
 mod terminal;
 
+use commands::{DeviceCommand, DeviceCommands, carry_out, take_alone};
 use home::{folder_of, opened, prepare_folder, tools_of};
-use orders::{Desk, Order, carry_out, take_alone};
 use pages::{Opener, Pages};
 use terminal::Terminal;
 
-/// Runs the command.
-pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(command: DeviceSubcommand, json: bool) -> anyhow::Result<()> {
     match command {
-        Command::Enrol { url, code, fingerprint, name, home } => {
+        DeviceSubcommand::Enrol { url, code, fingerprint, name, home } => {
             let fingerprint = fingerprint.map(|text| parsed(fingerprint_of(&text))).transpose()?;
             let invitation = Invitation { url, trust: Trust::Configured, code, fingerprint };
             enrol(&home, &invitation, &name, json).await
         }
-        Command::Run { tty, policy, folders, port, no_pages, home } => {
+        DeviceSubcommand::Run { tty, policy, folders, port, no_pages, home } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
             let mut tools = tools_of(&folder_of(&home)?, folders)?;
             let pages = if no_pages { None } else { Some(Pages::at(port, &prepare_folder(&home)?).await?) };
@@ -59,39 +58,41 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
             let prompt = prompt(tty, policy.as_deref(), pages.as_ref())?;
             serve(&home, prompt, tools, pages, json).await
         }
-        Command::Agents { home } => agents::list(&home, json).await,
-        Command::Allow { agent, scopes, all_low, once, time, home } => {
-            agents::allow(&home, &agent, agents::Wish { scopes, all_low, once, time }, json).await
+        DeviceSubcommand::Agents { home } => agents::list(&home, json).await,
+        DeviceSubcommand::Allow { agent, scopes, all_low, once, time, home } => {
+            agents::allow(&home, &agent, agents::AllowRequest { scopes, all_low, once, time }, json).await
         }
-        Command::Revoke { agent, home } => agents::revoke(&home, &agent, json).await,
-        Command::Audit { export, home } => log::audit(&home, export.as_deref(), json).await,
-        Command::Verify { agent, home } => agents::verify(&home, &agent, json).await,
-        Command::Accept { agent, yes, home } => agents::accept(&home, &agent, yes, json).await,
-        Command::Devices { home } => own::list(&home, json).await,
-        Command::Invite { home } => own::invite(&home, json).await,
-        Command::Trust { device, yes, home } => own::trust(&home, &device, yes, json).await,
-        Command::Remove { device, home } => own::remove(&home, &device, json).await,
-        Command::Backup { file, passphrase, home } => {
+        DeviceSubcommand::Revoke { agent, home } => agents::revoke(&home, &agent, json).await,
+        DeviceSubcommand::Audit { export, home } => log::audit(&home, export.as_deref(), json).await,
+        DeviceSubcommand::Verify { agent, home } => agents::verify(&home, &agent, json).await,
+        DeviceSubcommand::Accept { agent, yes, home } => agents::accept(&home, &agent, yes, json).await,
+        DeviceSubcommand::Devices { home } => own::list(&home, json).await,
+        DeviceSubcommand::Invite { home } => own::invite(&home, json).await,
+        DeviceSubcommand::Trust { device, yes, home } => own::trust(&home, &device, yes, json).await,
+        DeviceSubcommand::Remove { device, home } => own::remove(&home, &device, json).await,
+        DeviceSubcommand::Backup { file, passphrase, home } => {
             own::backup(&home, file.as_deref(), passphrase.passphrase_file.as_deref(), json).await
         }
-        Command::Restore { file, passphrase, home } => {
+        DeviceSubcommand::Restore { file, passphrase, home } => {
             own::restore(&home, &file, passphrase.passphrase_file.as_deref(), json).await
         }
-        Command::Recover { passphrase, home } => own::recover(&home, passphrase.passphrase_file.as_deref(), json).await,
-        Command::Open { home } => {
-            let answer = carry_out(&home, Order::Open).await?;
+        DeviceSubcommand::Recover { passphrase, home } => {
+            own::recover(&home, passphrase.passphrase_file.as_deref(), json).await
+        }
+        DeviceSubcommand::Open { home } => {
+            let answer = carry_out(&home, DeviceCommand::Open).await?;
             show(json, &answer, |answer| println!("{}", cell(&answer["url"])));
             Ok(())
         }
-        Command::Storage { source, key_file, passphrase, home } => {
+        DeviceSubcommand::Storage { source, key_file, passphrase, home } => {
             storage::storage(&home, source, key_file, &passphrase, json).await
         }
-        Command::Status { home } => log::status(&home, json).await,
+        DeviceSubcommand::Status { home } => log::status(&home, json).await,
     }
 }
 
-/// An error of the device's, as commands say it.
-fn told(error: DeviceError) -> anyhow::Error {
+/// Maps a device error to a command error.
+fn device_error(error: DeviceError) -> anyhow::Error {
     fault(error.code, error.message)
 }
 
@@ -107,15 +108,14 @@ fn written(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 async fn enrol(home: &DeviceHome, invitation: &Invitation, name: &str, json: bool) -> anyhow::Result<()> {
-    let config = take_alone(home, Tools::default(), Arc::new(Nobody)).await?;
-    let device = Device::enrol(config, invitation, name).await.map_err(told)?;
-    device.peer().publish_keys().await.map_err(|error| told(error.into()))?;
+    let config = take_alone(home, Tools::default(), Arc::new(DenyAll)).await?;
+    let device = Device::enrol(config, invitation, name).await.map_err(device_error)?;
+    device.peer().publish_keys().await.map_err(|error| device_error(error.into()))?;
     let devices = device.devices().await.unwrap_or_default();
     let number = devices.into_iter().find(|own| own.this).and_then(|own| own.number);
     came_in(home, &device, number, json)
 }
 
-/// Says that a device lives here now.
 fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
     let folder = folder_of(home)?.display().to_string();
     let identity = device.identity();
@@ -138,14 +138,13 @@ fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: boo
     Ok(())
 }
 
-/// Who answers questions.
 fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&Pages>) -> anyhow::Result<Arc<dyn Prompt>> {
     let Some(file) = policy else {
         return Ok(
             match (tty.then(|| Arc::new(Terminal::new(pages.is_none())) as Arc<dyn Prompt>), pages.map(Pages::prompt)) {
-                (Some(terminal), Some(pages)) => Arc::new(Either(terminal, pages)),
+                (Some(terminal), Some(pages)) => Arc::new(FirstAnswer(terminal, pages)),
                 (Some(one), None) | (None, Some(one)) => one,
-                (None, None) => Arc::new(Nobody),
+                (None, None) => Arc::new(DenyAll),
             },
         );
     };
@@ -163,7 +162,7 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let config = take_alone(home, tools, prompt).await?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let device = match (Device::open(config.clone()).map_err(told)?, &pages) {
+    let device = match (Device::open(config.clone()).map_err(device_error)?, &pages) {
         (Some(device), _) => device,
         (None, None) => opened(home, config)?,
         (None, Some(pages)) => {
@@ -183,7 +182,8 @@ async fn serve(
         }
     };
     let opener = pages.as_ref().map(|pages| pages.opener.clone());
-    let orders = socket::listen(&folder_of(home)?, Desk { device: device.clone(), opener: opener.clone() })?;
+    let commands =
+        socket::listen(&folder_of(home)?, DeviceCommands { device: device.clone(), opener: opener.clone() })?;
     let identity = device.identity();
     let link = opener.as_ref().map(Opener::link);
     let (sealed_by, value) = storage::describe(&folder_of(home)?);
@@ -202,8 +202,8 @@ async fn serve(
     let watching = tokio::spawn(asked_again(device.clone()));
     let shown = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));
     let done = tokio::select! {
-        done = device.run(stop.clone()) => done.map_err(told),
-        () = orders => Ok(()),
+        done = device.run(stop.clone()) => done.map_err(device_error),
+        () = commands => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
     };
@@ -216,12 +216,12 @@ async fn serve(
     done
 }
 
-/// Says in the terminal when an agent changed and asks again.
+/// Prints a notice when a changed agent asks for consent again.
 async fn asked_again(device: Device) {
-    let mut news = device.news();
+    let mut news = device.events();
     loop {
         match news.recv().await {
-            Ok(News::Agent { agent }) => {
+            Ok(DeviceEvent::Agent { agent }) => {
                 let known = device.agents().unwrap_or_default().into_iter().find(|known| known.agent == agent);
                 let standing = known.as_ref().and_then(|known| known.standing(&device.identity().person));
                 if standing.is_some_and(|standing| !standing.suspended.is_empty()) {

@@ -2,25 +2,24 @@
 
 use anstream::println;
 use nuncio_core::ids::{AgentName, PersonName};
-use nuncio_server::admin::Order;
-use nuncio_server::dids::Subject;
+use nuncio_server::admin::AdminCommand;
+use nuncio_server::dids::DidSubject;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::desk::{carry_out, parsed, show};
+use super::operator::{carry_out, parsed, show};
 use crate::cli::Did;
 use crate::output::{cell, table};
 
-/// Runs the command.
 pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
     match command {
         Did::Show { agent, data } => {
             let agent = agent.map(|name| parsed(AgentName::parse(&name))).transpose()?;
-            let answer = carry_out(&data.path, Order::DidShow { agent }).await?;
+            let answer = carry_out(&data.path, AdminCommand::DidShow { agent }).await?;
             show(json, &answer, list);
         }
         Did::Link { did, person, data } => {
-            let order = Order::DidLink { did, person: parsed(PersonName::parse(&person))? };
+            let order = AdminCommand::DidLink { did, person: parsed(PersonName::parse(&person))? };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 let link = &answer["link"];
@@ -28,11 +27,11 @@ pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
             });
         }
         Did::Unlink { did, data } => {
-            let answer = carry_out(&data.path, Order::DidUnlink { did }).await?;
+            let answer = carry_out(&data.path, AdminCommand::DidUnlink { did }).await?;
             show(json, &answer, |answer| println!("{} belongs to nobody now.", cell(&answer["unlinked"])));
         }
         Did::Links { data } => {
-            let answer = carry_out(&data.path, Order::DidLinks).await?;
+            let answer = carry_out(&data.path, AdminCommand::DidLinks).await?;
             show(json, &answer, |answer| {
                 let row = |link: &Value| ["principal", "person", "since"].map(|name| cell(&link[name])).to_vec();
                 let rows: Vec<_> = entries(&answer["links"]).iter().map(row).collect();
@@ -41,9 +40,11 @@ pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
         }
         Did::Rotate { agent, service: _, to, data } => {
             let order = match (to, agent) {
-                (Some(to), _) => Order::DidMove { to: to.to_string() },
-                (None, Some(name)) => Order::DidRotate { subject: Subject::Agent(parsed(AgentName::parse(&name))?) },
-                (None, None) => Order::DidRotate { subject: Subject::Service },
+                (Some(to), _) => AdminCommand::DidMove { to: to.to_string() },
+                (None, Some(name)) => {
+                    AdminCommand::DidRotate { subject: DidSubject::Agent(parsed(AgentName::parse(&name))?) }
+                }
+                (None, None) => AdminCommand::DidRotate { subject: DidSubject::Service },
             };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, rotated);
@@ -57,7 +58,7 @@ fn list(answer: &Value) {
         println!("There are no DIDs: {why}.");
     }
     for did in entries(&answer["dids"]) {
-        tell(did);
+        print_did(did);
         for old in entries(&did["retired"]) {
             println!("  {}  {}", "before".dimmed(), cell(old).dimmed());
         }
@@ -66,7 +67,7 @@ fn list(answer: &Value) {
 
 fn rotated(answer: &Value) {
     for did in entries(&answer["rotated"]) {
-        tell(did);
+        print_did(did);
         match entries(&did["retired"]).last() {
             Some(old) => println!("  {}  {}", "instead of".dimmed(), cell(old)),
             None => println!(
@@ -80,7 +81,7 @@ fn rotated(answer: &Value) {
     }
 }
 
-fn tell(did: &Value) {
+fn print_did(did: &Value) {
     let whose = did["agent"].as_str().unwrap_or("this server");
     println!("{}", whose.bold());
     println!("  {}  {}", "DID".dimmed(), cell(&did["did"]));

@@ -10,19 +10,19 @@ use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
 use crate::cli::Diff;
-use crate::output::{Told, WrongUsage};
+use crate::output::{AlreadyReported, WrongUsage};
 
 mod pairs;
 mod people;
 mod reason;
-mod words;
+mod rule_texts;
 
 /// No document is larger.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Judges a change. The status is 1 when it breaks something, 2 when there was something that could not be read.
 pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
-    let judge = Judge::of(options);
+    let judge = DiffMode::of(options);
     if let Some(file) = &options.pairs {
         return pairs::run(file, judge);
     }
@@ -40,20 +40,20 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", judged.json()?);
     } else {
-        people::tell(&judged, &old.display().to_string(), &new.display().to_string());
+        people::print(&judged, &old.display().to_string(), &new.display().to_string());
     }
-    if judged.verdict.breaking { Err(Told.into()) } else { Ok(()) }
+    if judged.verdict.breaking { Err(AlreadyReported.into()) } else { Ok(()) }
 }
 
 /// A verdict, and for every finding why it is unreadable, where it is.
 #[derive(Debug)]
-struct Judged {
+struct JudgedDiff {
     verdict: ChangeVerdict,
     reasons: Vec<Option<String>>,
 }
 
-impl Judged {
-    /// Of what cannot even be read as JSON.
+impl JudgedDiff {
+    /// The verdict on a document that is not valid JSON.
     fn unreadable(why: &JsonError) -> Self {
         Self { verdict: ChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
     }
@@ -75,12 +75,12 @@ impl Judged {
 
 /// How to judge.
 #[derive(Debug, Clone, Copy)]
-enum Judge {
+enum DiffMode {
     Manifests(ChangePolicy),
     Schemas,
 }
 
-impl Judge {
+impl DiffMode {
     fn of(options: &Diff) -> Self {
         if options.schema {
             return Self::Schemas;
@@ -89,13 +89,13 @@ impl Judge {
         Self::Manifests(ChangePolicy { reauth_on_widening, ..ChangePolicy::default() })
     }
 
-    fn judged(self, old: &Value, new: &Value, history: &[Value]) -> Judged {
+    fn judged(self, old: &Value, new: &Value, history: &[Value]) -> JudgedDiff {
         let verdict = match self {
             Self::Manifests(policy) => manifests(Some(old), Some(new), history, &policy),
             Self::Schemas => schemas(old, new, Budget::default()),
         };
         let reasons = verdict.findings.iter().map(|finding| reason::of(finding, old, new, history)).collect();
-        Judged { verdict, reasons }
+        JudgedDiff { verdict, reasons }
     }
 }
 

@@ -1,24 +1,24 @@
 //! `nuncio discover`: what a host offers, by whichever protocol.
 
 use anstream::println;
-use nuncio_anp::client::{ClientError, Listing, Reason as PeerReason, Target as Peer};
+use nuncio_anp::client::{AgentTarget as Peer, ClientError, HostListing, Reason as PeerReason};
 use nuncio_core::address;
-use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, Target};
+use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, for_discovery, note, notes, wrapped};
-use super::peer::{client, is_agent, sight};
-use crate::cli::{Discover, Reach};
-use crate::output::{Told, in_words, word};
+use super::peer::{agent_overview, client, is_agent};
+use crate::cli::{Discover, OutboundOptions};
+use crate::output::{AlreadyReported, readable_error, shell_quote};
 
 /// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
     let peers = client(&options.reach, options.sight.api_key.as_ref().or(options.sight.token.as_ref()), &options.who)?;
     if is_agent(&options.target) {
-        let sight = sight(&peers, &Peer::parse(&options.target)?).await?;
+        let sight = agent_overview(&peers, &Peer::parse(&options.target)?).await?;
         if json {
             println!("{}", json!({"agents": [sight.json()]}));
         } else {
@@ -26,7 +26,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
         }
         return sight.verdict();
     }
-    let target = Target::parse(&options.target)?;
+    let target = SkillTarget::parse(&options.target)?;
     let consumer = consumer(&options.reach, notes(json))?;
     let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
     let skills = consumer.discover(&target, options.only, &credential).await;
@@ -43,27 +43,26 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
         found.people(&target, &options.reach);
     }
     let closed = odd.iter().any(|odd| odd.closed);
-    if closed || (!odd.is_empty() && found.is_nothing()) { Err(Told.into()) } else { Ok(()) }
+    if closed || (!odd.is_empty() && found.is_nothing()) { Err(AlreadyReported.into()) } else { Ok(()) }
 }
 
-/// What a host has, by each protocol.
-struct Found {
+struct HostOffers {
     skills: Option<Discovery>,
-    agents: Option<Listing>,
+    agents: Option<HostListing>,
 }
 
-/// What a host has and did not give as it should.
-struct Odd {
+/// A part of the discovery that failed.
+struct DiscoveryProblem {
     message: String,
-    /// Whether it is for others, or for nobody whose credential this is.
+    /// Whether the host refused the credential or requires one.
     closed: bool,
 }
 
-/// What was found, and what is odd. A host need not speak every protocol; one that speaks none is an error.
+/// Separates offers from problems. A host need not support every protocol; one that supports none is an error.
 fn sorted(
     skills: Result<Discovery, ConsumerError>,
-    agents: Option<Result<Listing, ClientError>>,
-) -> Result<(Found, Vec<Odd>), anyhow::Error> {
+    agents: Option<Result<HostListing, ClientError>>,
+) -> Result<(HostOffers, Vec<DiscoveryProblem>), anyhow::Error> {
     let (skills, agents) = match (skills, agents) {
         (Err(error), None) => return Err(error.into()),
         (Err(first), Some(Err(second))) if has_no_skills(&first) && !has_no_agents(&second) => {
@@ -77,15 +76,18 @@ fn sorted(
         && !has_no_skills(error)
     {
         let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(FailureCode::Protocol);
-        odd.push(Odd { message: in_words(&error.to_string()), closed: closed.contains(&error.code) });
+        odd.push(DiscoveryProblem {
+            message: readable_error(&error.to_string()),
+            closed: closed.contains(&error.code),
+        });
     }
     if let Err(error) = &agents
         && !has_no_agents(error)
     {
         let closed = matches!(error.reason, PeerReason::IdentityNeeded | PeerReason::Forbidden);
-        odd.push(Odd { message: in_words(&error.to_string()), closed });
+        odd.push(DiscoveryProblem { message: readable_error(&error.to_string()), closed });
     }
-    Ok((Found { skills: skills.ok(), agents: agents.ok().flatten() }, odd))
+    Ok((HostOffers { skills: skills.ok(), agents: agents.ok().flatten() }, odd))
 }
 
 /// Whether the host simply has no index of skills.
@@ -98,7 +100,7 @@ fn has_no_agents(error: &ClientError) -> bool {
     matches!(error.status, Some(404 | 410))
 }
 
-fn programs(found: &Found, odd: &[Odd]) {
+fn programs(found: &HostOffers, odd: &[DiscoveryProblem]) {
     let mut told = json!({});
     if let Some(found) = &found.skills {
         told = json!({"url": found.url, "index": found.index, "notes": found.notes});
@@ -112,13 +114,13 @@ fn programs(found: &Found, odd: &[Odd]) {
     println!("{told}");
 }
 
-impl Found {
+impl HostOffers {
     fn is_nothing(&self) -> bool {
         let skills = self.skills.as_ref().is_none_or(|found| found.index.skills.is_empty());
         skills && self.agents.as_ref().is_none_or(|found| found.agents.is_empty())
     }
 
-    fn people(&self, target: &Target, reach: &Reach) {
+    fn people(&self, target: &SkillTarget, reach: &OutboundOptions) {
         if let Some(found) = &self.skills {
             people(target, found, reach);
         }
@@ -131,7 +133,7 @@ impl Found {
     }
 }
 
-fn people(target: &Target, found: &Discovery, reach: &Reach) {
+fn people(target: &SkillTarget, found: &Discovery, reach: &OutboundOptions) {
     found.notes.iter().for_each(|odd| note(odd));
     let skills = &found.index.skills;
     println!("{}: {}", clean(&found.index.provider.name).bold(), count(skills.len(), "skill"));
@@ -152,7 +154,7 @@ fn people(target: &Target, found: &Discovery, reach: &Reach) {
     }
 }
 
-fn list(found: &Listing, reach: &Reach) {
+fn list(found: &HostListing, reach: &OutboundOptions) {
     found.notes.iter().for_each(|odd| note(odd));
     let host = clean(found.url.host_str().unwrap_or_default()).into_owned();
     println!("{}: {}", host.bold(), count(found.agents.len(), "agent"));
@@ -165,8 +167,8 @@ fn list(found: &Listing, reach: &Reach) {
     }
 }
 
-fn next(target: &str, reach: &Reach) {
-    println!("\n{} nuncio show {}{}", "next:".dimmed(), word(&clean(target)), reach.again());
+fn next(target: &str, reach: &OutboundOptions) {
+    println!("\n{} nuncio show {}{}", "next:".dimmed(), shell_quote(&clean(target)), reach.as_flags());
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -5,7 +5,7 @@ use nuncio_core::Code;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
-use crate::output::Told;
+use crate::output::AlreadyReported;
 
 /// Prints the page of a code, or the list of codes.
 pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
@@ -43,13 +43,13 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says that there is no such code. Whoever looks for a page is not sent to that of the next code.
+/// Reports an unknown code, with similar ones as suggestions.
 fn unknown(message: &str, json: bool) -> anyhow::Result<()> {
     match json {
         true => println!("{}", json!({"error": message, "code": Code::NotFound})),
         false => eprintln!("{} {message}", "error:".red().bold()),
     }
-    Err(Told.into())
+    Err(AlreadyReported.into())
 }
 
 /// The first sentence of a code's page, cut to so many characters.

@@ -66,7 +66,7 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks agent files, all faults at once, and says what each protocol leaves out.
+/// Checks agent files, prints all faults at once, and lists what each protocol cannot express.
 pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
     let declared = load_agents(&AgentSource::Path(path))?;
     for (file, declared) in &declared {

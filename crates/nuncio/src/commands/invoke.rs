@@ -1,42 +1,44 @@
-//! `nuncio invoke`: somebody else's skill or agent, from its name to its result.
+//! `nuncio invoke`: calls a remote skill or agent.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::Arc;
 
 use anstream::println;
 use nuncio_skill::client::oauth::Login;
-use nuncio_skill::client::{Call, Consumer, Credential, Described, Execution, Secret, Target, check_inputs};
+use nuncio_skill::client::{
+    Consumer, Credential, Execution, ResolvedSkill, Secret, SkillCall, SkillTarget, check_inputs,
+};
 use nuncio_skill::wire::{AuthType, InvocationContext};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, for_discovery};
-use crate::cli::{Invoke, Proof};
+use crate::cli::{CallerCredentials, Invoke};
 use crate::output::WrongUsage;
 
 mod agent;
 mod browser;
 mod inputs;
-mod line;
-mod say;
+mod message;
+mod progress;
 
-use line::Line;
+use progress::ProgressLine;
 
 /// Invokes a skill or an agent and prints what it answers.
 pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     if let Some(text) = &options.say {
-        return say::run(&options, text, json).await;
+        return message::run(&options, text, json).await;
     }
     if let Some(id) = &options.answer_to {
-        return say::wait(&options, id, json).await;
+        return message::wait(&options, id, json).await;
     }
     if agent::is_meant(&options) {
         return agent::run(&options, json).await;
     }
-    let target = Target::parse(&options.target)?;
-    let line = Arc::new(Line::new(json));
-    let consumer = consumer(&options.reach, Line::watcher(&line))?;
+    let target = SkillTarget::parse(&options.target)?;
+    let line = Arc::new(ProgressLine::new(json));
+    let consumer = consumer(&options.reach, ProgressLine::watcher(&line))?;
     let proof = &options.proof;
     let opens = for_discovery(proof.api_key.as_ref(), proof.token.as_ref());
     let described = tokio::select! {
@@ -50,7 +52,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
         timeout_ms: options.timeout_ms.map(Into::into),
         ..InvocationContext::default()
     };
-    let call = Call {
+    let call = SkillCall {
         inputs: inputs::read(&described.descriptor, &options.inputs)?,
         credential: pick(proof, described.descriptor.auth.r#type),
         credential_for: proof.credential_for.clone(),
@@ -80,9 +82,9 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
 
 async fn submit(
     consumer: &Consumer,
-    described: &Described,
-    call: &Call,
-    proof: &Proof,
+    described: &ResolvedSkill,
+    call: &SkillCall,
+    proof: &CallerCredentials,
 ) -> Result<Execution, nuncio_skill::client::ConsumerError> {
     // Nobody logs in for inputs that do not fit; that they do not is said by the consumer.
     let fits = || check_inputs(&described.descriptor, &call.inputs).is_ok();
@@ -94,7 +96,7 @@ async fn submit(
 }
 
 /// A skill has one method; naming another is a mistake.
-fn one_method(described: &Described, said: Option<&str>) -> anyhow::Result<()> {
+fn one_method(described: &ResolvedSkill, said: Option<&str>) -> anyhow::Result<()> {
     let own = described.descriptor.endpoint.method.as_str();
     match said {
         Some(said) if !said.eq_ignore_ascii_case(own) => {
@@ -105,8 +107,8 @@ fn one_method(described: &Described, said: Option<&str>) -> anyhow::Result<()> {
     }
 }
 
-/// Of what was given, in flags and in the environment, what the skill asks for.
-fn pick(proof: &Proof, wanted: AuthType) -> Credential {
+/// Selects the credential that the skill asks for from flags and environment.
+fn pick(proof: &CallerCredentials, wanted: AuthType) -> Credential {
     let api_key = proof.api_key.as_deref().map(|key| Credential::ApiKey(Secret::new(key)));
     let token = proof.token.as_deref().map(|token| Credential::Token(Secret::new(token)));
     let signature = proof.signing_key.as_deref().map(|key| Credential::Signature(Secret::new(key)));
@@ -137,7 +139,6 @@ fn accepted(execution: &Execution, json: bool) {
     }
 }
 
-/// The result alone on standard output.
 fn result(execution: &Execution, output: &Value, json: bool) {
     if json {
         println!("{}", json!({"event": "result", "execution_id": execution.id(), "output": output}));
@@ -146,7 +147,6 @@ fn result(execution: &Execution, output: &Value, json: bool) {
     people(output);
 }
 
-/// What came of it, for people.
 fn people(output: &Value) {
     let text = match output {
         Value::String(text) => text.clone(),
@@ -159,7 +159,7 @@ fn people(output: &Value) {
     }
 }
 
-/// The user pressed Ctrl-C while the skill is at work: whether to stop it there too is theirs to say.
+/// Handles Ctrl-C during a remote execution: asks whether to cancel it there too.
 async fn stop(consumer: &Consumer, execution: &Execution, json: bool) -> anyhow::Result<()> {
     let place = execution.status_url().map(|url| clean(url.as_str()).into_owned()).unwrap_or_default();
     let somebody_is_there = !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();

@@ -1,7 +1,7 @@
 //! `nuncio negotiate`: which interface of an agent to use for something, and why.
 
 use anstream::println;
-use nuncio_anp::client::{Agreement, Decided, Described, DraftWord, Target, Wish};
+use nuncio_anp::client::{AgentTarget, Agreement, ChosenBy, DraftDecision, NegotiationRequest, VerifiedDescription};
 use nuncio_anp::wire::{Alternative, NegotiationResult, Score};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ use crate::output::{WrongUsage, cell};
 
 /// Negotiates and prints the choice.
 pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
-    let target = Target::parse(&options.target)?;
+    let target = AgentTarget::parse(&options.target)?;
     let client = client(&options.reach, options.token.as_ref(), &options.who)?;
     let agent = client.describe(&target).await?;
-    let wish = Wish {
+    let wish = NegotiationRequest {
         intent: options.intent.clone().or_else(|| options.digest.as_ref().map(|_| "decide on a draft".to_owned())),
         tags: options.tags.clone(),
         required: options.required.clone(),
@@ -25,14 +25,14 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
         max_latency_ms: options.max_latency_ms,
         calls_only: options.calls_only,
         draft: options.draft,
-        word: word(options)?,
-        ..Wish::default()
+        word: draft_decision(options)?,
+        ..NegotiationRequest::default()
     };
     let agreement = client.negotiate(&agent, &wish).await?;
     if json {
         let by = match &agreement.decided {
-            Decided::There(runtime) => json!({"endpoint": runtime.endpoint, "capabilities": runtime.capabilities}),
-            Decided::Here { why } => json!({"here": why}),
+            ChosenBy::Agent(runtime) => json!({"endpoint": runtime.endpoint, "capabilities": runtime.capabilities}),
+            ChosenBy::Client { why } => json!({"here": why}),
         };
         let told = json!({
             "agent": agent.url, "did": agent.did().map(ToString::to_string), "result": agreement.result,
@@ -45,19 +45,19 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn word(options: &Negotiate) -> anyhow::Result<Option<DraftWord>> {
-    let word = |protocol: &String, accepts| match &options.digest {
-        Some(digest) => Ok(DraftWord { protocol: protocol.clone(), digest: digest.clone(), accepts }),
+fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<DraftDecision>> {
+    let decision = |protocol: &String, accepts| match &options.digest {
+        Some(digest) => Ok(DraftDecision { protocol: protocol.clone(), digest: digest.clone(), accepts }),
         None => Err(WrongUsage("name the draft's digest as it was shown, with --digest".to_owned())),
     };
     Ok(match (&options.accept, &options.reject) {
-        (Some(protocol), _) => Some(word(protocol, true)?),
-        (None, Some(protocol)) => Some(word(protocol, false)?),
+        (Some(protocol), _) => Some(decision(protocol, true)?),
+        (None, Some(protocol)) => Some(decision(protocol, false)?),
         (None, None) => None,
     })
 }
 
-fn people(agent: &Described, agreement: &Agreement) {
+fn people(agent: &VerifiedDescription, agreement: &Agreement) {
     agent.notes.iter().chain(&agreement.notes).for_each(|odd| note(odd));
     let result = &agreement.result;
     println!("{}", clean(&agent.description.name).bold());
@@ -93,7 +93,7 @@ fn people(agent: &Described, agreement: &Agreement) {
     }
 }
 
-/// A protocol that was made up, and what is to be done about it.
+/// A drafted protocol, and the next command.
 fn draft(result: &NegotiationResult) {
     let standing = result.extra.get("protocolDraft");
     let said = |name: &str| standing.and_then(|it| it.get(name)).map(cell);
@@ -135,7 +135,7 @@ fn other(other: &Alternative) {
     println!("{}", wrapped(&why, "    ").dimmed());
 }
 
-/// Points in words: what they are made of.
+/// The parts of a score as text.
 fn points(score: &Score) -> String {
     let by = match score.intent_by.as_str() {
         "tags" => "by its tags",

@@ -1,9 +1,12 @@
-//! What the commands share that deal with other people's agents.
+//! Shared code of the commands that use remote ANP agents.
 
 use std::sync::Arc;
 
 use anstream::println;
-use nuncio_anp::client::{AnpClient, Check, Described, LocalDids, Operation, Options, Outcome, Signs, Target};
+use nuncio_anp::client::{
+    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDids, Operation, RequestSigner,
+    VerifiedDescription,
+};
 use nuncio_anp::wire::{Interface, Security};
 use nuncio_core::ids::AgentName;
 use nuncio_server::dids::signer_of;
@@ -13,20 +16,20 @@ use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{note, way_out, wrapped};
-use super::desk::parsed;
-use crate::cli::{Reach, Who};
-use crate::output::Told;
+use super::operator::parsed;
+use crate::cli::{OutboundOptions, SigningAgent};
+use crate::output::AlreadyReported;
 
 /// A client with the user's own reach. A token goes to the host that was named, and nowhere else; what is signed
 /// is signed with the key of the agent the user speaks for.
-pub(crate) fn client(reach: &Reach, token: Option<&String>, who: &Who) -> anyhow::Result<AnpClient> {
+pub(crate) fn client(reach: &OutboundOptions, token: Option<&String>, who: &SigningAgent) -> anyhow::Result<AnpClient> {
     let local = if reach.dev { LocalDids::Http } else { LocalDids::Https };
-    let options = Options { local, ..Options::default() };
+    let options = AnpClientOptions { local, ..AnpClientOptions::default() };
     let client = AnpClient::new(way_out(reach)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
     Ok(client.with_bearer(token.cloned()).signed_by(signer(who)?))
 }
 
-fn signer(who: &Who) -> anyhow::Result<Option<Arc<dyn Signs>>> {
+fn signer(who: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
     let Some(agent) = &who.agent else { return Ok(None) };
     let agent = parsed(AgentName::parse(agent))?;
     Ok(Some(signer_of(&who.data.path, &agent, Arc::new(SystemClock))?))
@@ -38,15 +41,14 @@ pub(crate) fn is_agent(target: &str) -> bool {
     target.starts_with("did:") || (!target.contains('@') && path.ends_with("/ad.json"))
 }
 
-/// One agent with everything it offers.
-pub(crate) struct Sight {
-    pub(crate) agent: Described,
+pub(crate) struct AgentOverview {
+    pub(crate) agent: VerifiedDescription,
     methods: Vec<Operation>,
     notes: Vec<String>,
 }
 
 /// Reads an agent and what can be called of it.
-pub(crate) async fn sight(client: &AnpClient, target: &Target) -> anyhow::Result<Sight> {
+pub(crate) async fn agent_overview(client: &AnpClient, target: &AgentTarget) -> anyhow::Result<AgentOverview> {
     let agent = client.describe(target).await?;
     let mut notes = agent.notes.clone();
     let methods = match client.operations(&agent).await {
@@ -59,11 +61,10 @@ pub(crate) async fn sight(client: &AnpClient, target: &Target) -> anyhow::Result
             Vec::new()
         }
     };
-    Ok(Sight { agent, methods, notes })
+    Ok(AgentOverview { agent, methods, notes })
 }
 
-impl Sight {
-    /// Everything, for programs.
+impl AgentOverview {
     pub(crate) fn json(&self) -> Value {
         let methods = self.methods.iter().map(|it| {
             json!({
@@ -81,7 +82,6 @@ impl Sight {
         })
     }
 
-    /// Everything, for people.
     pub(crate) fn people(&self) {
         self.notes.iter().for_each(|odd| note(odd));
         let about = &self.agent.description;
@@ -169,7 +169,7 @@ impl Sight {
         }
     }
 
-    /// How something is protected, in words.
+    /// The security schemes as text.
     fn security(&self, security: Option<&Security>) -> String {
         let Some(security) = security else { return "protected as the rest".to_owned() };
         let known = &self.agent.description.security_definitions;
@@ -189,7 +189,7 @@ impl Sight {
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
         match self.agent.checks.trusted() {
             Ok(()) => Ok(()),
-            Err(_) => Err(Told.into()),
+            Err(_) => Err(AlreadyReported.into()),
         }
     }
 }
@@ -202,11 +202,11 @@ fn fact(name: &str, value: &str) {
     println!("{:<12} {}", name.dimmed(), clean(value));
 }
 
-fn checked(check: &Check) {
+fn checked(check: &DescriptionCheck) {
     let (word, why) = match &check.outcome {
-        Outcome::Verified { how } => ("verified".green().to_string(), how),
-        Outcome::Unverified { why } => ("not verified".yellow().to_string(), why),
-        Outcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
+        CheckOutcome::Verified { how } => ("verified".green().to_string(), how),
+        CheckOutcome::Unverified { why } => ("not verified".yellow().to_string(), why),
+        CheckOutcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
     };
     println!("  {word} {}", check.subject.as_str());
     println!("{}", wrapped(why, "    ").dimmed());

@@ -1,42 +1,41 @@
-//! `nuncio registry`: the domains whose skills, and the agents of other hosts, that are listed beside our own.
+//! `nuncio registry`: followed domains and agents of other hosts that this server lists.
 
 use anstream::println;
-use nuncio_server::admin::{Domain, Order};
+use nuncio_server::admin::{AdminCommand, Domain};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::desk::{carry_out, parsed, show};
+use super::operator::{carry_out, parsed, show};
 use crate::cli::Registry;
 use crate::commands::chat::clean::clean;
 use crate::output::{cell, table};
 
-/// Runs the command.
 pub(crate) async fn run(command: Registry, json: bool) -> anyhow::Result<()> {
     match command {
         Registry::Follow { domain, data } => {
-            let order = Order::RegistryFollow { domain: parsed(Domain::parse(&domain))? };
+            let order = AdminCommand::RegistryFollow { domain: parsed(Domain::parse(&domain))? };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, followed);
         }
         Registry::Unfollow { domain, data } => {
-            let order = Order::RegistryUnfollow { domain: parsed(Domain::parse(&domain))? };
+            let order = AdminCommand::RegistryUnfollow { domain: parsed(Domain::parse(&domain))? };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| println!("{} is not followed any more.", cell(&answer["unfollowed"])));
         }
         Registry::List { data } => {
-            let answer = carry_out(&data.path, Order::RegistryList).await?;
+            let answer = carry_out(&data.path, AdminCommand::RegistryList).await?;
             show(json, &answer, list);
         }
         Registry::Add { target, data } => {
-            let answer = carry_out(&data.path, Order::RegistryAdd { target }).await?;
+            let answer = carry_out(&data.path, AdminCommand::RegistryAdd { target }).await?;
             show(json, &answer, added);
         }
         Registry::Remove { which, data } => {
-            let answer = carry_out(&data.path, Order::RegistryRemove { which }).await?;
+            let answer = carry_out(&data.path, AdminCommand::RegistryRemove { which }).await?;
             show(json, &answer, |answer| println!("{} is not listed any more.", cell(&answer["url"])));
         }
         Registry::Agents { data } => {
-            let answer = carry_out(&data.path, Order::RegistryAgents).await?;
+            let answer = carry_out(&data.path, AdminCommand::RegistryAgents).await?;
             show(json, &answer, agents);
         }
     }

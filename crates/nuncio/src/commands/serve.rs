@@ -15,10 +15,9 @@ use crate::cli::Serve;
 use crate::commands::chat::clean::clean;
 use crate::output::fault;
 
-/// The agent served when none is named.
 const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 
-/// Serves until told to stop.
+/// Serves until a stop signal.
 pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let config = flags.config.clone().unwrap_or_else(|| flags.data.path.join("nuncio.toml"));
     let settings = Settings::load(&config, flags.config.is_some(), |name| std::env::var(name).ok())?;

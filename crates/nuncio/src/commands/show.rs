@@ -1,15 +1,15 @@
 //! `nuncio show`: one skill or agent, for people.
 
 use anstream::println;
-use nuncio_anp::client::{AnpClient, Target as Peer};
-use nuncio_skill::client::{ConsumerError, Described, Reason, Target};
+use nuncio_anp::client::{AgentTarget as Peer, AnpClient};
+use nuncio_skill::client::{ConsumerError, Reason, ResolvedSkill, SkillTarget};
 use nuncio_skill::wire::{AuthType, ParameterDefinition, SkillDescriptor};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, for_discovery, note, notes, wrapped};
-use super::peer::{client, is_agent, sight};
+use super::peer::{agent_overview, client, is_agent};
 use crate::cli::Show;
 use crate::output::table;
 
@@ -22,8 +22,8 @@ pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
     if is_agent(&options.target) {
         return agents(&peers, &[Peer::parse(&options.target)?], json).await;
     }
-    let target = Target::parse(&options.target)?;
-    if let Target::Host(host) = &target
+    let target = SkillTarget::parse(&options.target)?;
+    if let SkillTarget::Host(host) = &target
         && let Ok(listing) = peers.list(host).await
         && !listing.agents.is_empty()
     {
@@ -42,7 +42,7 @@ pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Whether what is there is something else than a skill.
+/// Whether the error means that the target is not a skill.
 fn may_be_an_agent(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<ConsumerError>()
@@ -52,7 +52,7 @@ fn may_be_an_agent(error: &anyhow::Error) -> bool {
 async fn agents(client: &AnpClient, targets: &[Peer], json: bool) -> anyhow::Result<()> {
     let (mut told, mut verdict) = (Vec::new(), Ok(()));
     for (place, target) in targets.iter().enumerate() {
-        let sight = sight(client, target).await?;
+        let sight = agent_overview(client, target).await?;
         if json {
             told.push(sight.json());
         } else {
@@ -71,12 +71,12 @@ async fn agents(client: &AnpClient, targets: &[Peer], json: bool) -> anyhow::Res
     verdict
 }
 
-async fn skill(options: &Show, target: &Target, json: bool) -> anyhow::Result<()> {
+async fn skill(options: &Show, target: &SkillTarget, json: bool) -> anyhow::Result<()> {
     let consumer = consumer(&options.reach, notes(json))?;
     let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
     let described = consumer.describe(target, &credential).await?;
     if json {
-        let Described { descriptor, url, notes, .. } = &described;
+        let ResolvedSkill { descriptor, url, notes, .. } = &described;
         println!("{}", json!({"url": url, "descriptor": descriptor, "notes": notes}));
         return Ok(());
     }
@@ -84,7 +84,7 @@ async fn skill(options: &Show, target: &Target, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-fn people(described: &Described) {
+fn people(described: &ResolvedSkill) {
     let skill = &described.descriptor;
     println!("{}", clean(&skill.name).bold());
     println!("{}\n", wrapped(&skill.description, ""));

@@ -7,12 +7,12 @@ use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::store::StoreCheck;
 use nuncio_server::DataDir;
-use nuncio_server::admin::{self, Order};
+use nuncio_server::admin::{self, AdminCommand};
 use owo_colors::OwoColorize as _;
 
 use crate::cli::Store;
 use crate::commands::chat::clean::clean;
-use crate::output::{Told, fault};
+use crate::output::{AlreadyReported, fault};
 
 pub(crate) async fn run(command: Store, json: bool) -> anyhow::Result<()> {
     let Store::Check { data } = command;
@@ -27,13 +27,13 @@ pub(crate) async fn run(command: Store, json: bool) -> anyhow::Result<()> {
         }
         println!("{}", "more: nuncio explain store_damaged".dimmed());
     }
-    if found.problems.is_empty() { Ok(()) } else { Err(Told.into()) }
+    if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
 /// Checked by the server that runs, or here when none does. Here the store is not opened for writing: that could
 /// make damage worse.
 async fn check(data: &Path) -> anyhow::Result<StoreCheck> {
-    if let Some(answer) = admin::ask(data, &Order::StoreCheck).await? {
+    if let Some(answer) = admin::ask(data, &AdminCommand::StoreCheck).await? {
         return serde_json::from_value(answer).context("the server answered with something else than a check");
     }
     if !data.join("nuncio.db").exists() {

@@ -7,67 +7,67 @@ use nuncio_core::ids::TaskId;
 use nuncio_core::task::{Task as Work, TaskState};
 use nuncio_core::time::Timestamp;
 use nuncio_server::StartError;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::desk::{carry_out, parsed, show};
-use crate::cli::{Doer, Task};
+use super::operator::{carry_out, parsed, show};
+use crate::cli::{Task, TaskActor};
 use crate::output::{WrongUsage, fault};
 
+mod display;
 mod result;
-mod tell;
 
-/// Runs the command.
 pub(crate) async fn run(command: Task, json: bool) -> anyhow::Result<()> {
     match command {
         Task::List { data } => {
-            let answer = carry_out(&data.path, Order::TaskList).await?;
-            show(json, &answer, |answer| tell::list(&works(&answer["tasks"]), now(answer)));
+            let answer = carry_out(&data.path, AdminCommand::TaskList).await?;
+            show(json, &answer, |answer| display::list(&works(&answer["tasks"]), now(answer)));
         }
         Task::Show { id, data } => {
-            let answer = carry_out(&data.path, Order::TaskShow { id: read_id(&id)? }).await?;
+            let answer = carry_out(&data.path, AdminCommand::TaskShow { id: read_id(&id)? }).await?;
             show(json, &answer, |answer| {
-                works(&answer["task"]).iter().for_each(|work| tell::whole(work, now(answer)));
+                works(&answer["task"]).iter().for_each(|work| display::print_task(work, now(answer)));
             });
         }
-        Task::Take { id, over, doer } => {
-            let order = Order::TaskTake { id: read_id(&id)?, by: name(&doer)?, over };
-            let answer = asked(&doer, order, &id).await?;
+        Task::Take { id, over, actor } => {
+            let order = AdminCommand::TaskTake { id: read_id(&id)?, by: name(&actor)?, over };
+            let answer = run_task_command(&actor, order, &id).await?;
             show(json, &answer, |answer| {
                 println!("Taken, as {}.", holder(answer).bold());
                 println!("{}", format!("next: nuncio task finish {id} …").dimmed());
             });
         }
-        Task::GiveBack { id, doer } => {
-            let order = Order::TaskGiveBack { id: read_id(&id)?, by: name(&doer)? };
-            let answer = asked(&doer, order, &id).await?;
+        Task::GiveBack { id, actor } => {
+            let order = AdminCommand::TaskGiveBack { id: read_id(&id)?, by: name(&actor)? };
+            let answer = run_task_command(&actor, order, &id).await?;
             show(json, &answer, |_| println!("Given back: it waits for somebody again."));
         }
-        Task::Finish { id, fields, output, doer } => {
-            let (task, by) = (read_id(&id)?, name(&doer)?);
+        Task::Finish { id, fields, output, actor } => {
+            let (task, by) = (read_id(&id)?, name(&actor)?);
             let output = match output {
                 Some(text) => from_json(&text)?,
                 None => {
-                    let shown = carry_out(&doer.data.path, Order::TaskShow { id: task.clone() }).await?;
+                    let shown = carry_out(&actor.data.path, AdminCommand::TaskShow { id: task.clone() }).await?;
                     let form = Some(&shown["task"]["form"]).filter(|form| !form.is_null());
-                    parsed(result::typed(form, &fields))?
+                    parsed(result::parse(form, &fields))?
                 }
             };
-            let answer = asked(&doer, Order::TaskFinish { id: task, by, output }, &id).await?;
-            show(json, &answer, |_| println!("Finished. Whoever asked for it has the result."));
+            let answer = run_task_command(&actor, AdminCommand::TaskFinish { id: task, by, output }, &id).await?;
+            show(json, &answer, |_| println!("Finished. The caller has the result."));
         }
-        Task::Refuse { id, reason, doer } => {
-            let order = Order::TaskRefuse { id: read_id(&id)?, by: name(&doer)?, reason: reason.unwrap_or_default() };
-            let answer = asked(&doer, order, &id).await?;
-            show(json, &answer, |_| println!("Refused. Whoever asked for it is told."));
+        Task::Refuse { id, reason, actor } => {
+            let order =
+                AdminCommand::TaskRefuse { id: read_id(&id)?, by: name(&actor)?, reason: reason.unwrap_or_default() };
+            let answer = run_task_command(&actor, order, &id).await?;
+            show(json, &answer, |_| println!("Refused. The caller is notified."));
         }
     }
     Ok(())
 }
 
-/// Has something done with a task. Who may take it over is told how.
-async fn asked(doer: &Doer, order: Order, id: &str) -> anyhow::Result<Value> {
+/// Runs a task command. If another person holds the task, the error names the flag to take it over.
+async fn run_task_command(actor: &TaskActor, order: AdminCommand, id: &str) -> anyhow::Result<Value> {
     let refused = |error: anyhow::Error| match error.downcast::<StartError>() {
         Ok(error) if error.message.ends_with("you can take it over") => {
             fault(error.code, format!("{}: nuncio task take {id} --over", error.message))
@@ -75,7 +75,7 @@ async fn asked(doer: &Doer, order: Order, id: &str) -> anyhow::Result<Value> {
         Ok(error) => error.into(),
         Err(error) => error,
     };
-    carry_out(&doer.data.path, order).await.map_err(refused)
+    carry_out(&actor.data.path, order).await.map_err(refused)
 }
 
 fn read_id(text: &str) -> anyhow::Result<TaskId> {
@@ -94,17 +94,17 @@ fn from_json(text: &str) -> anyhow::Result<Value> {
     parsed(serde_json::from_str(text).map_err(|error| format!("--output is not JSON: {error}")))
 }
 
-/// Who others see: as the command says, or the login name; the operator, where nobody is logged in.
-fn name(doer: &Doer) -> anyhow::Result<String> {
+/// The name shown to others: `--as`, else the login name, else `operator`.
+fn name(actor: &TaskActor) -> anyhow::Result<String> {
     let login = || ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
-    let name = doer.name.clone().or_else(login).unwrap_or_else(|| "operator".to_owned()).trim().to_owned();
+    let name = actor.name.clone().or_else(login).unwrap_or_else(|| "operator".to_owned()).trim().to_owned();
     if name.is_empty() || name.chars().count() > 128 || name.chars().any(char::is_control) {
         return Err(WrongUsage("say who you are with --as NAME (1 to 128 characters)".to_owned()).into());
     }
     Ok(name)
 }
 
-/// What the clock showed when the answer was given.
+/// The server's time at the answer.
 fn now(answer: &Value) -> Timestamp {
     answer["now"].as_str().and_then(|text| Timestamp::try_from(text.to_owned()).ok()).unwrap_or(Timestamp::LAST)
 }

@@ -2,34 +2,33 @@
 
 use anstream::{eprintln, println};
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::desk::{carry_out, parsed, show, span_seconds};
+use super::operator::{carry_out, parsed, show, span_seconds};
 use crate::cli::User;
 use crate::output::{cell, table};
 
-/// Runs the command.
 pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
     match command {
         User::Invite { name, expires, data } => {
             let seconds = expires.map(|text| parsed(seconds(&text))).transpose()?;
-            let order = Order::UserInvite { name: parsed(PersonName::parse(&name))?, seconds };
+            let order = AdminCommand::UserInvite { name: parsed(PersonName::parse(&name))?, seconds };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, invited);
         }
         User::List { data } => {
-            let answer = carry_out(&data.path, Order::UserList).await?;
+            let answer = carry_out(&data.path, AdminCommand::UserList).await?;
             show(json, &answer, list);
         }
         User::Devices { name, data } => {
-            let order = Order::UserDevices { name: parsed(PersonName::parse(&name))? };
+            let order = AdminCommand::UserDevices { name: parsed(PersonName::parse(&name))? };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, devices);
         }
         User::Forget { name, data } => {
-            let order = Order::UserForget { name: parsed(PersonName::parse(&name))? };
+            let order = AdminCommand::UserForget { name: parsed(PersonName::parse(&name))? };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 println!(
@@ -42,7 +41,7 @@ pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
         User::Revoke { name, device, all: _, data } => {
             let name = parsed(PersonName::parse(&name))?;
             let device = device.map(|id| parsed(DeviceId::parse(&id))).transpose()?;
-            let answer = carry_out(&data.path, Order::UserRevoke { name, device }).await?;
+            let answer = carry_out(&data.path, AdminCommand::UserRevoke { name, device }).await?;
             show(json, &answer, revoked);
         }
     }

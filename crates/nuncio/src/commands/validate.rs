@@ -1,4 +1,4 @@
-//! `nuncio validate`: what is wrong with a document.
+//! `nuncio validate`: checks a document.
 
 use std::io::Read as _;
 
@@ -6,7 +6,7 @@ use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::address;
 use nuncio_core::report::DocumentFault;
-use nuncio_skill::validate::{Kind, Report, validate_as};
+use nuncio_skill::validate::{Kind, ValidationReport, validate_as};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -20,14 +20,14 @@ mod anp;
 /// No document is larger.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Says everything that is wrong with a document. The status is 1 when something is.
+/// Prints every fault of a document. The exit status is 1 if there is one.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
     let (kind, errors, warnings) = match options.kind.map_or_else(|| anp::guess(&bytes), anp::kind) {
         Some(kind) => anp::check(kind, &bytes),
         None => {
             let kind = options.kind.and_then(kind).unwrap_or_else(|| guess(&bytes));
-            let Report { errors, warnings, .. } = validate_as(kind, &bytes);
+            let ValidationReport { errors, warnings, .. } = validate_as(kind, &bytes);
             (kind.name(), errors, warnings)
         }
     };
@@ -40,7 +40,7 @@ pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
         errors.iter().for_each(|fault| show(&"error:".red().bold().to_string(), fault));
         warnings.iter().for_each(|fault| show(&"warning:".yellow().bold().to_string(), fault));
     }
-    if passes { Ok(()) } else { Err(crate::output::Told.into()) }
+    if passes { Ok(()) } else { Err(crate::output::AlreadyReported.into()) }
 }
 
 async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
@@ -71,7 +71,7 @@ fn kind(said: DocumentKind) -> Option<Kind> {
     }
 }
 
-/// What a document is by the fields only it has; a descriptor when nothing tells.
+/// Detects the kind of a document by its fields; a descriptor by default.
 fn guess(bytes: &[u8]) -> Kind {
     let Ok(Value::Object(document)) = nuncio_core::json::read(bytes, MAX_BYTES) else { return Kind::SkillDescriptor };
     let has = |name: &str| document.contains_key(name);

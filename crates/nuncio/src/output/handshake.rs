@@ -1,9 +1,9 @@
-//! What libraries say of a connection that did not come about, in words.
+//! Readable texts for the TLS errors of libraries.
 
-/// What the TLS library writes before the name of what is wrong with a certificate.
+/// The prefix of certificate errors in messages of the TLS library.
 const CERTIFICATE: &str = "invalid peer certificate: ";
 
-/// The names it has, and what they mean. The rest it says in words already.
+/// Error names of the library with readable texts. Other errors are readable already.
 const FAULTS: [(&str, &str); 9] = [
     ("CaUsedAsEndEntity", "it is an authority's own; a server needs one that an authority signed for it"),
     ("UnknownIssuer", "no authority that is known here signed it; --extra-ca FILE names one more"),
@@ -16,14 +16,14 @@ const FAULTS: [(&str, &str); 9] = [
     ("InvalidPurpose", "it is not for servers"),
 ];
 
-/// What is said where the two sides do not speak the same protocol.
+/// The error of a plain-text server on a TLS connection.
 const BESIDE: [(&str, &str); 2] = [
     ("received corrupt message of type InvalidContentType", "it does not speak TLS there; perhaps it is at http:"),
     ("invalid HTTP version parsed", "it does not speak plain http there; perhaps it is at https:"),
 ];
 
-/// A message in which names of a library stand in words.
-pub(crate) fn in_words(message: &str) -> String {
+/// Replaces error names of the library in a message by readable texts.
+pub(crate) fn readable_error(message: &str) -> String {
     let told = BESIDE.iter().fold(message.to_owned(), |told, (name, words)| told.replace(name, words));
     let Some((before, named)) = told.split_once(CERTIFICATE) else { return told };
     let (name, behind) =
@@ -41,8 +41,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_refused_in_words() {
-        let told = |fault: &str| in_words(&format!("a cannot be reached: invalid peer certificate: {fault}"));
+    fn certificate_is_refused_in_words() {
+        let told = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
         let begins = "a cannot be reached: its certificate is not accepted: ";
         assert!(told("Other(OtherError(CaUsedAsEndEntity))").starts_with(&format!("{begins}it is an authority's own")));
         assert_eq!(told("BadSignature; try again"), format!("{begins}its signature is wrong; try again"));
@@ -51,9 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_scheme_is_named_and_everything_else_left_as_it_is() {
-        assert!(in_words("a: received corrupt message of type InvalidContentType").contains("at http:"));
-        assert!(in_words("a: invalid HTTP version parsed").contains("at https:"));
-        assert_eq!(in_words("a: Connection refused"), "a: Connection refused");
+    fn wrong_scheme_is_named_and_everything_else_left_as_it_is() {
+        assert!(readable_error("a: received corrupt message of type InvalidContentType").contains("at http:"));
+        assert!(readable_error("a: invalid HTTP version parsed").contains("at https:"));
+        assert_eq!(readable_error("a: Connection refused"), "a: Connection refused");
     }
 }

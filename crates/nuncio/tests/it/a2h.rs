@@ -61,7 +61,7 @@ async fn again(device: &mut Handset, server: &Server) {
 }
 
 #[tokio::test]
-async fn people_are_invited_listed_and_lose_their_devices() {
+async fn user_commands_invite_list_and_revoke_devices() {
     let home = Home::script();
     // Without a server: the code is good once one runs.
     let early = home.nuncio(&["user", "invite", "ada"]).run();
@@ -100,7 +100,7 @@ async fn people_are_invited_listed_and_lose_their_devices() {
 /// `kill -9` between manifest and event: every version that was kept has its event, for the person and for
 /// the agent, and none has one that was not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_and_its_events_live_or_die_together() {
+async fn manifest_version_and_its_events_are_committed_together() {
     const KILLS: usize = 8;
     let home = Home::script();
     let mut server = home.start();

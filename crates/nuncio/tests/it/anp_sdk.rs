@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use crate::home::{Home, SCRIPTED, shell_tool};
 
-/// What the script is expected to find, in its order.
 const HELD: [&str; 17] = [
     "crawl: the list, the description and the tools in it",
     "crawl: the interface documents behind the links",
@@ -49,7 +48,7 @@ fn agent() -> String {
 }
 
 #[test]
-fn the_python_sdk_finds_verifies_calls_and_talks_to_us() {
+fn python_sdk_discovers_verifies_calls_and_chats_with_the_server() {
     let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
         .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
     let home = Home::with_agent(&agent());
@@ -74,7 +73,7 @@ fn the_python_sdk_finds_verifies_calls_and_talks_to_us() {
     };
     let dids: Vec<String> = serde_json::from_str(&first).unwrap();
     for did in &dids {
-        home.desk(&["grant", "create", did, "script", "counting:do"]).json();
+        home.json_command(&["grant", "create", did, "script", "counting:do"]).json();
     }
     client.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let held: Vec<String> = lines.map_while(Result::ok).collect();

@@ -22,7 +22,6 @@ struct Sdk {
 }
 
 impl Sdk {
-    /// Starts them. Whoever has a certificate of `home` is believed.
     fn start(home: &Home) -> Self {
         let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
             .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
@@ -46,7 +45,6 @@ impl Sdk {
         self.greeting["dids"][name].as_str().unwrap()
     }
 
-    /// What was asked of one of them since the last look, once that many requests came.
     async fn seen(&self, name: &str, count: usize) -> Vec<String> {
         until("the SDK was asked", async || {
             let mut seen = self.seen.lock().unwrap();
@@ -96,20 +94,18 @@ fn traveller(sdk: &Sdk) -> String {
     .concat()
 }
 
-/// The checks of what `nuncio show` tells, by subject.
 fn outcome(shown: &Value, subject: &str) -> String {
     let checks = shown["checks"].as_array().unwrap();
     let check = checks.iter().find(|check| check["subject"] == subject);
     check.map_or("none", |check| check["outcome"].as_str().unwrap()).to_owned()
 }
 
-/// The last thing a command told programs.
 fn last(ran: &Ran) -> Value {
     serde_json::from_str(ran.stdout.lines().last().unwrap_or_else(|| panic!("it said nothing: {ran:?}"))).unwrap()
 }
 
 #[tokio::test]
-async fn agents_of_the_python_sdk_are_found_told_about_and_called() {
+async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
     let home = Home::hotel();
     certificate(&home);
     let sdk = Sdk::start(&home);
@@ -121,7 +117,7 @@ async fn agents_of_the_python_sdk_are_found_told_about_and_called() {
         (sdk.url("free"), ["unverified", "none", "unverified", "none", "verified"]),
         (sdk.did("fast"), ["verified", "verified", "unverified", "unverified", "verified"]),
     ] {
-        let shown = home.desk(&["show", target, "--dev"]).json();
+        let shown = home.json_command(&["show", target, "--dev"]).json();
         let outcomes = ["did", "service", "proof", "domain", "address"].map(|subject| outcome(&shown, subject));
         assert_eq!(outcomes, wanted, "{target}: {}", shown["checks"]);
     }
@@ -137,18 +133,18 @@ async fn agents_of_the_python_sdk_are_found_told_about_and_called() {
     }
 
     // Whoever needs nobody's word is called at once; who wants to know is said to.
-    let ran = home.desk(&["invoke", sdk.url("free"), "search", "-i", "city=Rome"]);
+    let ran = home.json_command(&["invoke", sdk.url("free"), "search", "-i", "city=Rome"]);
     assert_eq!(last(&ran)["output"], json!({"rooms": ["Rome 101"], "caller": "anonymous"}), "{ran:?}");
-    let ran = home.desk(&["invoke", sdk.url("free"), "cancel", "-i", "booking=7"]);
+    let ran = home.json_command(&["invoke", sdk.url("free"), "cancel", "-i", "booking=7"]);
     assert_eq!(last(&ran)["output"], json!({"cancelled": "7"}), "{ran:?}");
     for (target, method) in [(sdk.url("fast"), "fail"), (sdk.url("open"), "search")] {
-        let ran = home.desk(&["invoke", target, method, "-i", "{}"]);
+        let ran = home.json_command(&["invoke", target, method, "-i", "{}"]);
         assert_eq!((ran.status, &last(&ran)["code"]), (Some(1), &json!("auth_required")), "{ran:?}");
     }
 }
 
 #[tokio::test]
-async fn the_sdks_middleware_takes_our_signature_and_then_its_own_token() {
+async fn sdk_middleware_accepts_signature_and_then_its_token() {
     let home = Home::with_agent("");
     certificate(&home);
     let sdk = Sdk::start(&home);
@@ -167,7 +163,7 @@ async fn the_sdks_middleware_takes_our_signature_and_then_its_own_token() {
     let travel = format!("{}/agents/travel/ad.json", server.url());
     let ca = home.path("cert.pem").display().to_string();
     let invoke = |tool: &str, input: Value| {
-        let ran = home.desk(&["invoke", &travel, tool, "--extra-ca", &ca, "-i", &input.to_string()]);
+        let ran = home.json_command(&["invoke", &travel, tool, "--extra-ca", &ca, "-i", &input.to_string()]);
         let mut said = last(&ran);
         // A tool without an output schema answers with a text.
         if let Some(output) = said["output"].as_str().map(|text| serde_json::from_str(text).unwrap()) {
@@ -175,7 +171,7 @@ async fn the_sdks_middleware_takes_our_signature_and_then_its_own_token() {
         }
         (ran.status, said)
     };
-    let shown = home.desk(&["show", &travel, "--extra-ca", &ca]).json();
+    let shown = home.json_command(&["show", &travel, "--extra-ca", &ca]).json();
     let did = shown["description"]["did"].as_str().unwrap();
 
     // A document of its own for each method, and an argument that is a model of its own.
@@ -189,7 +185,8 @@ async fn the_sdks_middleware_takes_our_signature_and_then_its_own_token() {
     assert_eq!(calls, ["fast /rpc signature 200", "fast /rpc token 200", "fast /rpc token 200"]);
 
     // A command signs with the same DID, and has a token of its own to earn.
-    let ran = home.desk(&["invoke", sdk.url("fast"), "book", "--as", "travel", "--dev", "-i", &stay.to_string()]);
+    let ran =
+        home.json_command(&["invoke", sdk.url("fast"), "book", "--as", "travel", "--dev", "-i", &stay.to_string()]);
     assert_eq!((ran.status, &last(&ran)["output"]), (Some(0), &booked), "{ran:?}");
     let calls: Vec<_> = sdk.seen("fast", 3).await.into_iter().filter(|line| line.contains("/rpc")).collect();
     assert_eq!(calls, ["fast /rpc signature 200"]);

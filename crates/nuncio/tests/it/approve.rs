@@ -28,10 +28,9 @@ fn pay(client: &Client, session: &str, euros: u32) -> JoinHandle<(u16, Value)> {
     tokio::spawn(async move { client.post(&path, &body).await })
 }
 
-/// The one question that waits.
 async fn question(home: &Home) -> Value {
     until("a question", async || {
-        let listed = home.desk(&["approve", "list"]).json();
+        let listed = home.json_command(&["approve", "list"]).json();
         let waiting = listed["approvals"].as_array().unwrap();
         assert!(waiting.len() < 2, "{listed}");
         waiting.first().cloned()
@@ -40,7 +39,7 @@ async fn question(home: &Home) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_a_person_must_allow_waits_and_runs_once_when_it_is_allowed() {
+async fn approved_call_runs_once() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
@@ -56,16 +55,16 @@ async fn a_call_that_a_person_must_allow_waits_and_runs_once_when_it_is_allowed(
     assert!(shown.stdout.contains("pay") && shown.stdout.contains(r#"{"euros":80}"#), "{shown:?}");
 
     let id = asked["id"].as_str().unwrap();
-    home.desk(&["approve", "allow", id]).json();
+    home.json_command(&["approve", "allow", id]).json();
     let (status, answer) = turn.await.unwrap();
     assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
     assert_eq!(answer["messages"][1], json!({"role": "tool", "toolCallId": "c1", "content": "paid"}));
     assert_eq!(runs(&home), [json!({"euros": 80})]);
 
     for again in ["allow", "deny"] {
-        assert_eq!(home.desk(&["approve", again, id]).failure().0, "approval_closed");
+        assert_eq!(home.json_command(&["approve", again, id]).failure().0, "approval_closed");
     }
-    assert_eq!(home.desk(&["approve", "allow", "apr_unknown"]).failure().0, "approval_not_found");
+    assert_eq!(home.json_command(&["approve", "allow", "apr_unknown"]).failure().0, "approval_not_found");
     assert_eq!(runs(&home).len(), 1);
     let records = home.audit();
     assert_eq!(records.len(), 1);
@@ -73,7 +72,7 @@ async fn a_call_that_a_person_must_allow_waits_and_runs_once_when_it_is_allowed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_denied_never_runs_and_the_agent_is_told_why() {
+async fn denied_call_does_not_run_and_the_agent_gets_the_reason() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
@@ -81,12 +80,12 @@ async fn a_call_that_is_denied_never_runs_and_the_agent_is_told_why() {
     let turn = pay(&client, &session, 9000);
     let asked = question(&home).await;
     let id = asked["id"].as_str().unwrap();
-    home.desk(&["approve", "deny", id, "--reason", "too much"]).json();
+    home.json_command(&["approve", "deny", id, "--reason", "too much"]).json();
     let (status, answer) = turn.await.unwrap();
     assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
     let history = client.history(&session).await;
     assert_eq!(history[2], json!({"role": "tool", "toolCallId": "c1", "content": "Tool call denied: too much"}));
-    assert_eq!(home.desk(&["approve", "allow", id]).failure().0, "approval_closed");
+    assert_eq!(home.json_command(&["approve", "allow", id]).failure().0, "approval_closed");
     assert!(runs(&home).is_empty());
     let records = home.audit();
     assert_eq!(records[0]["decision"], json!({"verdict": "refused", "by": "operator", "code": "denied"}));
@@ -94,7 +93,7 @@ async fn a_call_that_is_denied_never_runs_and_the_agent_is_told_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_from_the_app_is_not_enough() {
+async fn permission_by_the_app_does_not_replace_an_operator() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
@@ -106,14 +105,14 @@ async fn a_yes_from_the_app_is_not_enough() {
     let turn = tokio::spawn(async move { sender.post(&path, &grant).await });
     let waiting = question(&home).await;
     assert!(runs(&home).is_empty());
-    home.desk(&["approve", "allow", waiting["id"].as_str().unwrap()]).json();
+    home.json_command(&["approve", "allow", waiting["id"].as_str().unwrap()]).json();
     assert_eq!(turn.await.unwrap().1["stopReason"], "end_turn");
     assert_eq!(runs(&home).len(), 1);
     assert_eq!(home.audit()[0]["decision"]["by"], json!(["client", "operator"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_whose_turn_is_cancelled_is_closed() {
+async fn approval_of_a_cancelled_turn_is_closed() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
@@ -123,12 +122,12 @@ async fn a_question_whose_turn_is_cancelled_is_closed() {
     let (status, _) = client.post(&format!("/sessions/{session}/cancel"), &json!({})).await;
     assert_eq!(status, 200);
     assert_eq!(turn.await.unwrap().1["cancelled"], true);
-    assert_eq!(home.desk(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    assert_eq!(home.json_command(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
     assert!(runs(&home).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_a_crash_left_open_is_closed_and_its_call_not_run() {
+async fn approval_open_at_a_crash_is_closed_and_its_call_not_run() {
     let home = guarded();
     let server = home.start();
     let session = server.aap().session("script", &[("pay", true)]).await;
@@ -140,8 +139,8 @@ async fn a_question_that_a_crash_left_open_is_closed_and_its_call_not_run() {
     assert!(turn.await.unwrap().is_err());
 
     let server = home.start();
-    assert_eq!(home.desk(&["approve", "list"]).json()["approvals"], json!([]));
-    assert_eq!(home.desk(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    assert_eq!(home.json_command(&["approve", "list"]).json()["approvals"], json!([]));
+    assert_eq!(home.json_command(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
     let history = server.aap().history(&session).await;
     assert_eq!(history.len(), 3);
     assert!(history[2]["content"].as_str().unwrap().contains("not run"), "{}", history[2]);
@@ -163,6 +162,6 @@ async fn hidden_characters_in_arguments_are_shown_escaped() {
     let shown = home.nuncio(&["approve", "list"]).run().stdout;
     assert!(shown.contains(r"a\u{9b}b\u{202e}c\u{2028}d\u{200b}e"), "{shown:?}");
     assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{2028}', '\u{200b}']), "{shown:?}");
-    home.desk(&["approve", "deny", asked["id"].as_str().unwrap()]).json();
+    home.json_command(&["approve", "deny", asked["id"].as_str().unwrap()]).json();
     turn.await.unwrap();
 }

@@ -12,7 +12,7 @@ use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::{Ran, nuncio, until};
 
 #[tokio::test]
-async fn every_call_leaves_a_record_of_who_what_and_how_it_ended() {
+async fn every_call_leaves_an_audit_record_with_caller_tool_and_outcome() {
     let home = Home::script();
     let server = home.start();
     let client = server.aap();
@@ -64,7 +64,6 @@ async fn three_records() -> Home {
     home
 }
 
-/// A copy of the directory, changed by an SQL statement, and what the proof says of it.
 fn verify_after(home: &Home, change: impl FnOnce(&Path)) -> Ran {
     let copy = TempDir::new().unwrap();
     for entry in fs::read_dir(home.data()).unwrap() {
@@ -86,7 +85,7 @@ fn sql(statement: &'static str) -> impl FnOnce(&Path) {
 }
 
 #[tokio::test]
-async fn whoever_changes_the_record_is_found_out_and_the_first_broken_link_named() {
+async fn altered_audit_record_is_detected_with_the_first_broken_link() {
     let home = three_records().await;
     let intact = verify_after(&home, |_| {}).json();
     assert_eq!((&intact["records"], &intact["intact"]), (&json!(3), &json!(true)));
@@ -115,7 +114,7 @@ async fn whoever_changes_the_record_is_found_out_and_the_first_broken_link_named
 }
 
 #[tokio::test]
-async fn a_forged_or_damaged_checkpoint_is_found_out() {
+async fn forged_or_damaged_checkpoint_is_detected() {
     let home = three_records().await;
     let rewrite = |change: fn(Value) -> String| {
         move |data: &Path| {
@@ -138,7 +137,7 @@ async fn a_forged_or_damaged_checkpoint_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_while_the_server_stops_is_below_the_last_checkpoint_too() {
+async fn call_ending_during_shutdown_is_covered_by_the_last_checkpoint() {
     let home = Home::with_agent(&format!(
         "{SCRIPTED}{}",
         shell_tool("gate", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went")

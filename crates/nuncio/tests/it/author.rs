@@ -11,9 +11,9 @@ use crate::home::{Home, SCRIPT, SCRIPTED};
 #[tokio::test]
 async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
     let home = Home::hotel();
-    let written = home.desk(&["init", "my-agent"]).json();
+    let written = home.json_command(&["init", "my-agent"]).json();
     assert_eq!(written["written"], "my-agent/agent.toml");
-    let linted = home.desk(&["lint", "my-agent"]).json();
+    let linted = home.json_command(&["lint", "my-agent"]).json();
     assert_eq!(linted["agents"][0]["agent"], "my-agent");
     assert_eq!(linted["agents"][0]["notes"], json!([]));
 
@@ -26,7 +26,7 @@ async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
 }
 
 #[test]
-fn init_never_overwrites() {
+fn init_never_overwrites_files() {
     let home = Home::hotel();
     home.write_agent("mine");
     let ran = home.nuncio(&["init"]).run();
@@ -45,7 +45,7 @@ fn lint_reports_every_fault_at_once_with_its_file_and_line() {
     for place in ["agent.toml:2:", "agent.toml:3:", "agent.toml:7:", "agent.toml:12:", "agent.toml:14:"] {
         assert!(ran.stderr.contains(place), "{place} in {}", ran.stderr);
     }
-    let (code, message) = home.desk(&["lint", "agent.toml"]).failure();
+    let (code, message) = home.json_command(&["lint", "agent.toml"]).failure();
     assert_eq!(code, "agent_file_invalid");
     assert!(message.contains("agent.toml:2:") && message.contains("agent.toml:14:"), "{message}");
     let (code, served) = home.serve().run().failure();
@@ -54,9 +54,9 @@ fn lint_reports_every_fault_at_once_with_its_file_and_line() {
 }
 
 #[test]
-fn the_examples_have_no_faults() {
+fn examples_have_no_faults() {
     let home = Home::hotel();
-    let linted = home.desk(&["lint", &format!("{SCRIPT}/..")]).json();
+    let linted = home.json_command(&["lint", &format!("{SCRIPT}/..")]).json();
     let agents = linted["agents"].as_array().unwrap();
     assert!(agents.len() >= 2, "{linted}");
     for agent in agents {
@@ -73,7 +73,7 @@ fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
     for folder in ["a", "b"] {
         fs::write(home.path("agents").join(folder).join("agent.toml"), SCRIPTED).unwrap();
     }
-    assert_eq!(home.desk(&["lint", "agents"]).failure().0, "agent_name_taken");
+    assert_eq!(home.json_command(&["lint", "agents"]).failure().0, "agent_name_taken");
     assert_eq!(home.serve().arg("agents").run().failure().0, "agent_name_taken");
     let (code, message) = home.serve().arg("empty").run().failure();
     assert_eq!(code, "agent_file_invalid");
@@ -83,7 +83,7 @@ fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
 
 /// A program named with a slash, and every relative path, begins in the agent's folder.
 #[tokio::test]
-async fn a_program_beside_the_agent_file_is_found_however_the_file_is_named() {
+async fn program_beside_the_agent_file_is_found_by_any_path_to_the_file() {
     let home = Home::hotel();
     let folder = home.path("my-agent");
     fs::create_dir(&folder).unwrap();

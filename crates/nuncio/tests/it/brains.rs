@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::client::last_text;
 use crate::home::Home;
 
-/// A server that answers as many requests as there are answers, and tells what it was asked.
 fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -45,7 +44,7 @@ fn stream(events: &[Value]) -> String {
 }
 
 #[tokio::test]
-async fn a_model_calls_a_tool_and_answers_and_its_failure_is_told() {
+async fn model_brain_calls_a_tool_answers_and_reports_failures() {
     let call = json!({"index": 0, "id": "call_1", "function": {"name": "clock", "arguments": "{\"zone\":\"UTC\"}"}});
     let (url, server) = model_server(vec![
         stream(&[
@@ -59,7 +58,7 @@ async fn a_model_calls_a_tool_and_answers_and_its_failure_is_told() {
         "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 31\r\n\r\n{\"error\":{\"message\":\"bad key\"}} ".to_owned(),
     ]);
     let home = Home::hotel();
-    home.desk(&["init", "far", "--model", "openai/gpt-5"]).json();
+    home.json_command(&["init", "far", "--model", "openai/gpt-5"]).json();
     let file = home.path("far/agent.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let text = text.replace("# base_url = \"http://localhost:8080/v1\"", &format!("base_url = \"{url}\""));
@@ -91,7 +90,7 @@ async fn a_model_calls_a_tool_and_answers_and_its_failure_is_told() {
 }
 
 #[tokio::test]
-async fn the_examples_whose_brains_are_programs_can_be_talked_to() {
+async fn examples_with_process_brains_answer() {
     let home = Home::hotel();
     for name in ["process-python", "process-shell"] {
         let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -31,13 +31,12 @@ fn call(id: &str, name: &str, input: &Value) -> Value {
     json!({"tool": {"id": id, "name": name, "input": input}})
 }
 
-/// The session that a chat said could be gone on with.
 fn session_of(ran: &Ran) -> String {
     ran.stdout.split("--session ").nth(1).unwrap_or_else(|| panic!("{ran:?}")).trim().to_owned()
 }
 
 #[test]
-fn lines_are_answered_and_commands_understood() {
+fn chat_answers_lines_and_runs_slash_commands() {
     let home = Home::script();
     let server = home.start();
     let ran = chat(
@@ -62,7 +61,7 @@ fn lines_are_answered_and_commands_understood() {
 }
 
 #[test]
-fn calls_are_shown_asked_about_and_answered() {
+fn chat_shows_calls_and_asks_for_permission() {
     let home = Home::script();
     let server = home.start();
     fs::write(home.path("clock.toml"), CLOCK).unwrap();
@@ -83,7 +82,7 @@ fn calls_are_shown_asked_about_and_answered() {
 }
 
 #[test]
-fn always_means_for_the_whole_session() {
+fn permission_always_lasts_for_the_session() {
     let home = Home::script();
     let server = home.start();
     let script = play(
@@ -95,7 +94,7 @@ fn always_means_for_the_whole_session() {
 }
 
 #[test]
-fn an_old_session_shows_its_history_and_asks_about_what_waits() {
+fn resumed_session_shows_history_and_pending_calls() {
     let home = Home::script();
     let server = home.start();
     let script =
@@ -111,7 +110,7 @@ fn an_old_session_shows_its_history_and_asks_about_what_waits() {
 
 /// A turn that still runs is shown once, from its beginning, and followed to its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_still_runs_is_joined() {
+async fn chat_joins_a_running_turn() {
     let gate = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", gate)));
     let server = home.start();
@@ -150,7 +149,7 @@ async fn a_turn_that_still_runs_is_joined() {
 }
 
 #[test]
-fn programs_get_one_event_a_line_and_nothing_runs_unasked() {
+fn json_chat_prints_one_event_per_line_and_runs_nothing_unasked() {
     let home = Home::script();
     let server = home.start();
     let script = play(&json!([[{"text": "a b"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
@@ -171,7 +170,7 @@ fn programs_get_one_event_a_line_and_nothing_runs_unasked() {
 }
 
 #[test]
-fn what_an_agent_says_cannot_steer_the_terminal() {
+fn agent_text_cannot_send_terminal_escapes() {
     let home = Home::script();
     let server = home.start();
     let ran = chat(
@@ -184,7 +183,7 @@ fn what_an_agent_says_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn lines_are_wrapped_and_texts_are_in_the_users_language() {
+fn chat_wraps_lines_and_uses_the_language_of_the_user() {
     let home = Home::script();
     let server = home.start();
     let ran =
@@ -196,7 +195,7 @@ fn lines_are_wrapped_and_texts_are_in_the_users_language() {
 }
 
 #[test]
-fn a_key_is_needed_where_keys_are_and_is_not_shown() {
+fn chat_needs_a_key_and_never_prints_it() {
     let home = Home::script();
     let server = home.start();
     let key = home.key(&[]);
@@ -211,7 +210,7 @@ fn a_key_is_needed_where_keys_are_and_is_not_shown() {
 }
 
 #[test]
-fn a_target_that_is_none_is_said_to_be_none() {
+fn invalid_chat_target_is_reported() {
     let home = Home::script();
     let server = home.start();
     assert_eq!(home.nuncio(&["chat", "ftp://x"]).run().status, Some(2));
@@ -223,7 +222,7 @@ fn a_target_that_is_none_is_said_to_be_none() {
 }
 
 #[tokio::test]
-async fn ctrl_c_stops_the_turn_and_not_the_program() {
+async fn ctrl_c_cancels_the_turn_and_keeps_the_chat() {
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("mark", "touch begun; sleep 600")));
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
@@ -244,7 +243,7 @@ async fn ctrl_c_stops_the_turn_and_not_the_program() {
 }
 
 #[tokio::test]
-async fn in_a_terminal_it_prompts_dims_thinking_and_obeys_the_keys() {
+async fn terminal_chat_prompts_dims_thinking_and_handles_keys() {
     let home = Home::script();
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();

@@ -8,7 +8,7 @@ use crate::home::{Home, SCRIPT};
 use crate::process::{nuncio, until};
 
 #[test]
-fn the_help_of_every_command_fits_eighty_columns() {
+fn help_of_every_command_fits_eighty_columns() {
     let mut commands = vec![Vec::new()];
     let mut seen = 0;
     while let Some(command) = commands.pop() {
@@ -37,7 +37,7 @@ fn below_the_flags(help: &str) -> &str {
 }
 
 #[test]
-fn wrong_usage_is_status_two_and_says_so_on_standard_error() {
+fn wrong_usage_exits_with_two_and_prints_to_stderr() {
     let wrong: [&[&str]; 10] = [
         &["nonsense"],
         &["serve", "--nonsense"],
@@ -62,7 +62,7 @@ fn wrong_usage_is_status_two_and_says_so_on_standard_error() {
 }
 
 #[test]
-fn explain_knows_every_code_it_lists_and_helps_with_one_it_does_not_know() {
+fn explain_covers_every_listed_code_and_suggests_for_unknown_ones() {
     let listed: Value = nuncio(&["--json", "explain"]).run().json();
     let codes = listed["codes"].as_array().unwrap();
     assert!(codes.len() > 50);
@@ -86,7 +86,7 @@ fn explain_knows_every_code_it_lists_and_helps_with_one_it_does_not_know() {
 }
 
 #[test]
-fn what_can_stand_instead_of_an_argument_is_named_where_it_is_missing() {
+fn missing_argument_message_names_its_alternatives() {
     for (command, said) in [
         (&["did", "rotate"][..], "<AGENT|--service|--to <URL>>"),
         (&["user", "revoke", "ada"], "<NAME> <DEVICE|--all>"),
@@ -97,7 +97,7 @@ fn what_can_stand_instead_of_an_argument_is_named_where_it_is_missing() {
 }
 
 #[test]
-fn an_error_names_the_page_that_explains_it() {
+fn error_message_names_its_explain_page() {
     let home = Home::hotel();
     assert_eq!(home.nuncio(&["key", "create"]).run().status, Some(0));
     let ran = home.nuncio(&["approve", "allow", "apr_none"]).run();
@@ -106,7 +106,7 @@ fn an_error_names_the_page_that_explains_it() {
 }
 
 #[test]
-fn a_mistyped_data_directory_is_not_made_by_looking_into_it() {
+fn reading_command_does_not_create_a_data_directory() {
     let home = Home::hotel();
     for command in [["audit", "verify"], ["key", "list"], ["approve", "list"], ["grant", "list"]] {
         let (code, message) = home.nuncio(&["--json", command[0], command[1], "--data", "typo"]).run().failure();
@@ -117,7 +117,7 @@ fn a_mistyped_data_directory_is_not_made_by_looking_into_it() {
 }
 
 #[test]
-fn listening_beyond_this_machine_needs_a_key_or_an_open_mind() {
+fn listening_on_the_network_needs_a_key_or_the_open_flag() {
     let home = Home::script();
     let serve = || home.nuncio(&["--json", "serve", SCRIPT, "--listen", "0.0.0.0:0"]);
     let (code, message) = serve().run().failure();
@@ -129,7 +129,7 @@ fn listening_beyond_this_machine_needs_a_key_or_an_open_mind() {
 }
 
 #[test]
-fn an_address_that_cannot_be_listened_on_is_named() {
+fn unusable_listen_address_is_reported() {
     let home = Home::script();
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port();
@@ -152,7 +152,7 @@ fn an_address_that_cannot_be_listened_on_is_named() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_with_why() {
+fn unreadable_agent_file_is_reported_with_the_reason() {
     let home = Home::hotel();
     for command in [&["validate", "nosuch.json"][..], &["show", "a/b@localhost", "--extra-ca", "nosuch.json"]] {
         let ran = home.nuncio(command).run();
@@ -164,7 +164,7 @@ fn a_file_that_cannot_be_read_is_named_with_why() {
 }
 
 #[tokio::test]
-async fn where_keys_are_needed_the_first_command_shows_one() {
+async fn printed_first_command_includes_a_key_where_needed() {
     let home = Home::script();
     let greeted = async || {
         let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).typed();
@@ -180,7 +180,7 @@ async fn where_keys_are_needed_the_first_command_shows_one() {
 }
 
 #[test]
-fn a_folder_without_a_device_is_named_with_the_way_to_make_one() {
+fn folder_without_a_device_is_reported_with_the_enrol_command() {
     let home = Home::hotel();
     let (code, message) = home.nuncio(&["--json", "device", "status", "--home", "empty"]).run().failure();
     assert_eq!(code, "data_dir_unusable");
@@ -189,7 +189,7 @@ fn a_folder_without_a_device_is_named_with_the_way_to_make_one() {
 }
 
 #[test]
-fn a_wrong_setting_is_named_with_its_file() {
+fn invalid_setting_is_reported_with_its_file() {
     let home = Home::script();
     std::fs::create_dir(home.data()).unwrap();
     std::fs::write(home.data().join("nuncio.toml"), "[limits]\nturn_step = 3\n").unwrap();

@@ -4,7 +4,6 @@ use nuncio_testkit::Sse;
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
-/// A client of one server.
 #[derive(Clone)]
 pub(crate) struct Client {
     base: String,
@@ -12,7 +11,6 @@ pub(crate) struct Client {
     http: reqwest::Client,
 }
 
-/// A turn that is received as it goes on.
 pub(crate) struct Live {
     response: Response,
     text: String,
@@ -29,7 +27,6 @@ impl Client {
         Self::new(&self.base, self.key.as_deref())
     }
 
-    /// A request to a path below AAP's base.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {
@@ -87,12 +84,10 @@ impl Client {
         rest(self.request(Method::GET, &format!("/sessions/{session}/stream"))).await
     }
 
-    /// The same behind the event of that id.
     pub(crate) async fn events_behind(&self, session: &str, id: &str) -> Vec<Sse> {
         rest(self.request(Method::GET, &format!("/sessions/{session}/stream")).header("Last-Event-ID", id)).await
     }
 
-    /// The full history.
     pub(crate) async fn history(&self, session: &str) -> Vec<Value> {
         let (status, body) = self.get(&format!("/sessions/{session}/history?type=full")).await;
         assert_eq!(status, 200, "{body}");
@@ -122,42 +117,35 @@ impl Live {
     }
 }
 
-/// A client as any stranger would have one.
 pub(crate) fn builder() -> reqwest::ClientBuilder {
     // Another test of this process may have been first; either one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy()
 }
 
-/// The body that makes a session.
 pub(crate) fn new_session(agent: &str, tools: &[(&str, bool)]) -> Value {
     let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
     json!({"agent": {"name": agent, "tools": tools}})
 }
 
-/// The path of a session's turns.
 pub(crate) fn turns(session: &str) -> String {
     format!("/sessions/{session}/turns")
 }
 
-/// A user message.
 pub(crate) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// A user message with a script.
 pub(crate) fn play(script: &Value) -> Value {
     user(&json!({"script": script}).to_string())
 }
 
-/// A call in a script.
 pub(crate) fn call(id: &str, name: &str, input: Value) -> Value {
     let mut call = json!({"tool": {"id": id, "name": name}});
     call["tool"]["input"] = input;
     call
 }
 
-/// The text of the last message.
 pub(crate) fn last_text(messages: &[Value]) -> String {
     let blocks = messages.last().unwrap()["content"].as_array().unwrap();
     blocks.iter().filter_map(|block| block["text"].as_str()).collect()

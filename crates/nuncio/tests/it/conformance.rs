@@ -7,7 +7,6 @@ use nuncio_conformance::{Outcome, Report, Target, aap};
 
 use crate::home::{Home, SCRIPT};
 
-/// An agent that can do as little as one may, for the rows about what is not declared.
 const MODEST: &str = r#"
 [agent]
 name = "modest"
@@ -25,7 +24,7 @@ images = []
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_row_of_aap_holds_on_the_script_example_without_keys_and_with_keys() {
+async fn aap_conformance_rows_pass_with_and_without_keys() {
     let open = Home::script();
     let server = open.start();
     let without = aap().run(&Target::new(server.aap_url())).await;

@@ -12,7 +12,7 @@ use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
 
 #[tokio::test]
-async fn a_turn_killed_while_it_speaks_keeps_what_was_done_and_drops_what_was_not_said() {
+async fn turn_killed_mid_answer_keeps_finished_steps_and_drops_unfinished_text() {
     let home = Home::script();
     let server = home.start();
     let session = server.aap().session("script", &[("add", true)]).await;
@@ -47,7 +47,7 @@ async fn a_turn_killed_while_it_speaks_keeps_what_was_done_and_drops_what_was_no
 }
 
 #[tokio::test]
-async fn a_tool_killed_between_its_start_and_its_result_is_told_as_interrupted_and_never_run_again() {
+async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
     let home = Home::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
@@ -97,7 +97,7 @@ async fn a_tool_killed_between_its_start_and_its_result_is_told_as_interrupted_a
 }
 
 #[tokio::test]
-async fn a_granted_call_that_is_killed_is_told_as_interrupted_too() {
+async fn permitted_call_interrupted_by_a_kill_is_reported() {
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("hold", "echo $$ >> started; exec sleep 600")));
     let server = home.start();
     let client = server.aap();
@@ -130,9 +130,8 @@ async fn a_granted_call_that_is_killed_is_told_as_interrupted_too() {
     goes_on(&client, &session).await;
 }
 
-/// A brain may call its calls by the same names in every turn.
 #[tokio::test]
-async fn a_call_named_like_an_earlier_one_is_closed_all_the_same() {
+async fn interrupted_call_with_a_repeated_id_is_closed() {
     let home = Home::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
@@ -161,7 +160,7 @@ async fn a_call_named_like_an_earlier_one_is_closed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_its_app_survives_the_kill_and_can_still_be_granted() {
+async fn pending_call_survives_a_kill_and_can_be_permitted() {
     let home = Home::script();
     let server = home.start();
     let session = server.aap().session("script", &[("add", false)]).await;

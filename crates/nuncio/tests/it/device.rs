@@ -29,7 +29,6 @@ impl Laptop {
         Self::with("")
     }
 
-    /// With an agent whose file says more.
     pub(super) fn with(more: &str) -> Self {
         install_crypto();
         let (home, port) = (Home::with_agent(&agent_file(more)), free_port());
@@ -54,7 +53,6 @@ impl Laptop {
         Self { home, server, port, client }
     }
 
-    /// Where the device lives.
     pub(super) fn place(&self) -> PathBuf {
         self.home.path("laptop")
     }
@@ -64,7 +62,6 @@ impl Laptop {
         self.device_at("laptop", arguments)
     }
 
-    /// The same on another machine.
     pub(super) fn device_at(&self, place: &str, arguments: &[&str]) -> Ran {
         self.command_at(place, arguments).run()
     }
@@ -99,7 +96,7 @@ impl Laptop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_reads_a_file_on_a_laptop_that_allows_it_and_nothing_beside() {
+async fn agent_reads_only_files_the_device_allows() {
     let laptop = Laptop::new();
     assert_eq!((mode(&laptop.place()), mode(&laptop.place().join("keys.db"))), (0o700, 0o600));
     let again = laptop.device(&["enrol", laptop.server.url(), "another"]).failure();
@@ -150,7 +147,7 @@ async fn an_agent_reads_a_file_on_a_laptop_that_allows_it_and_nothing_beside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_is_killed_again_and_again_runs_nothing_twice() {
+async fn repeatedly_killed_device_runs_no_call_twice() {
     const KILLS: usize = 8;
     let laptop = Arc::new(Laptop::new());
     laptop.device(&["allow", "script", SCOPE]).json();
@@ -211,7 +208,7 @@ async fn a_device_that_is_killed_again_and_again_runs_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_in_the_terminal_and_sees_what_for() {
+async fn device_prompt_in_the_terminal_shows_the_call() {
     let laptop = Arc::new(Laptop::new());
     laptop.device(&["allow", "script", SCOPE]).json();
     let run = laptop.home.nuncio(&["device", "run", "--tty"]).arg("--folder").arg(laptop.home.path("notes"));

@@ -14,14 +14,12 @@ use crate::process::until;
 const PHRASE: &str = "correct horse battery";
 
 impl Laptop {
-    /// A file with a passphrase in it.
     fn phrase(&self, name: &str, phrase: &str) -> String {
         let file = self.home.path(name);
         fs::write(&file, format!("{phrase}\n")).unwrap();
         file.display().to_string()
     }
 
-    /// A device of ada's as another shows it.
     fn shown(&self, place: &str, device: &str) -> Value {
         let answer = self.device_at(place, &["devices"]).json();
         let devices = answer["devices"].as_array().unwrap();
@@ -45,7 +43,7 @@ fn raw(laptop: &Laptop, line: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_works_while_the_device_runs() {
+async fn device_commands_work_while_the_device_runs() {
     let laptop = Laptop::new();
     let alone = laptop.device(&["status"]).json();
     let running = laptop.run();
@@ -90,7 +88,7 @@ async fn every_command_works_while_the_device_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_device_is_added_trusted_and_removed_beside_a_running_one() {
+async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
     let laptop = Laptop::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();
@@ -141,7 +139,7 @@ async fn a_second_device_is_added_trusted_and_removed_beside_a_running_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_brings_a_device_back_and_a_passphrase_is_never_shown() {
+async fn backup_restores_a_device_and_never_prints_the_passphrase() {
     let laptop = Laptop::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let (right, wrong) = (laptop.phrase("right", PHRASE), laptop.phrase("wrong", "another long phrase"));
@@ -194,7 +192,7 @@ async fn a_backup_brings_a_device_back_and_a_passphrase_is_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_at_the_same_time_do_not_disturb_each_other() {
+async fn concurrent_device_commands_do_not_interfere() {
     let laptop = Laptop::new();
     let at_once = |what: &str| {
         std::thread::scope(|scope| {
@@ -218,7 +216,7 @@ async fn commands_at_the_same_time_do_not_disturb_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_nobody_answers_on_is_passed_over_or_named() {
+async fn dead_device_socket_is_ignored_or_reported() {
     let laptop = Laptop::new();
     let socket = laptop.place().join("run.sock");
     // What a process that was killed leaves.
@@ -247,7 +245,7 @@ async fn a_socket_nobody_answers_on_is_passed_over_or_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_whose_keys_changed_is_accepted_once_its_number_was_compared() {
+async fn changed_agent_keys_are_accepted_after_comparing_the_fingerprint() {
     let laptop = Laptop::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();

@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nuncio_identity::seal::{Keep as _, KeySource, WrappedStorageKey, WrappingKey};
-use nuncio_store::Cabinet;
+use nuncio_identity::seal::{KeySource, KeyStore as _, WrappedStorageKey, WrappingKey};
+use nuncio_store::SqliteKeyStore;
 use serde_json::{Value, json};
 
 use super::device::Laptop;
@@ -30,17 +30,16 @@ fn unseal(laptop: &Laptop) {
     let KeySource::File { path } = &wrapped.source else { panic!("{:?}", wrapped.source) };
     let by = WrappingKey::parse(&fs::read_to_string(path).unwrap()).unwrap();
     let database = laptop.place().join("keys.db");
-    let sealed = Cabinet::open(&database).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
+    let sealed = SqliteKeyStore::open(&database).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
     let records = sealed.all("").unwrap();
     drop(sealed);
     for file in [&file, path, &database] {
         fs::remove_file(file).unwrap();
     }
-    let plain = Cabinet::open(&database).unwrap();
+    let plain = SqliteKeyStore::open(&database).unwrap();
     plain.save(records.into_iter().map(|(name, value)| (name, Some(value))).collect()).unwrap();
 }
 
-/// A device that ran a call.
 async fn used() -> Laptop {
     let laptop = Laptop::new();
     laptop.device(&["allow", "script", SCOPE]).json();
@@ -74,7 +73,7 @@ async fn folder_of_an_older_version_is_sealed_when_it_is_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn source_of_the_key_is_changed_and_each_opens_with_its_own_key_only() {
+async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     let laptop = used().await;
     let (right, wrong) = (laptop.home.path("right"), laptop.home.path("wrong"));
     fs::write(&right, format!("{PHRASE}\n")).unwrap();
@@ -158,7 +157,7 @@ fn keyring(folder: &Path) -> (Vec<Ends>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storage_key_is_in_the_system_keyring_if_there_is_one() {
+async fn storage_key_is_kept_in_the_system_keyring_if_available() {
     let laptop = Laptop::new();
     let folder = tempfile::tempdir().unwrap();
     let (_processes, address) = keyring(folder.path());

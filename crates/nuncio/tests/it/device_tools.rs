@@ -15,7 +15,6 @@ use super::{SCOPE, free_port};
 use crate::client::{call, last_text};
 use crate::process::until;
 
-/// What the agent would like to do on the device.
 const WISHES: &str = r#"
 [[scope]]
 id = "maths:run"
@@ -50,7 +49,6 @@ run = { device = true }
 "#;
 
 impl Laptop {
-    /// With an agent that may do all of it.
     fn with_wishes() -> Self {
         let laptop = Self::with(WISHES);
         laptop.device(&["allow", "script", SCOPE, "maths:run", "words:read"]).json();
@@ -64,7 +62,6 @@ impl Laptop {
         path
     }
 
-    /// What an agent hears when it calls a tool.
     async fn tries(&self, session: &str, tool: &str, input: Value) -> String {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         let id = format!("c_{}", CALLS.fetch_add(1, Ordering::SeqCst));
@@ -76,7 +73,7 @@ impl Laptop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_mcp_server_of_the_persons_own_is_started_when_needed_and_again_when_it_dies() {
+async fn device_mcp_server_is_started_on_demand_and_restarted() {
     let laptop = Laptop::with_wishes();
     // It notes who it is and what it was told, and is then the real server.
     let (pid, told) = (laptop.place().join("pid"), laptop.place().join("environment"));
@@ -117,7 +114,7 @@ async fn an_mcp_server_of_the_persons_own_is_started_when_needed_and_again_when_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_start_takes_nothing_else_with_it() {
+async fn failing_device_mcp_server_does_not_affect_other_tools() {
     let laptop = Laptop::with_wishes();
     laptop.write("mcp/broken.toml", "command = [\"/none\"]\nscope = \"maths:run\"\n");
     laptop.write("mcp/gone.toml", "url = \"http://127.0.0.1:9/mcp\"\n[tools]\necho = \"words:read\"\n");
@@ -136,7 +133,7 @@ async fn a_server_that_does_not_start_takes_nothing_else_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_of_the_persons_own_reads_what_its_file_names_and_not_the_devices_keys() {
+async fn device_program_reads_declared_files_but_not_device_keys() {
     let laptop = Laptop::with_wishes();
     let named = laptop.home.path("named.txt");
     fs::write(&named, "what was named").unwrap();
@@ -165,7 +162,7 @@ async fn a_program_of_the_persons_own_reads_what_its_file_names_and_not_the_devi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_mcp_server_that_runs_already_is_asked_at_its_address() {
+async fn device_uses_a_running_mcp_server_by_url() {
     let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING");
     let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
     let port = free_port();
@@ -190,7 +187,7 @@ async fn an_mcp_server_that_runs_already_is_asked_at_its_address() {
 
 /// A device with one wrong file does not start with the rest: its person would not notice.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_file_is_named_and_nothing_starts() {
+async fn invalid_device_mcp_file_is_reported_and_the_device_does_not_start() {
     let laptop = Laptop::with_wishes();
     let tool = "name = \"t\"\nscope = \"words:read\"\ncommand = [\"sh\"]\n";
     let server = "command = [\"sh\"]\nscope = \"words:read\"\n";

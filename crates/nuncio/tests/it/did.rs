@@ -7,10 +7,10 @@ use crate::home::Home;
 use crate::process::until;
 
 #[tokio::test]
-async fn a_rotated_did_is_served_at_once_and_after_a_crash() {
+async fn rotated_did_is_served_at_once_and_after_a_crash() {
     let home = Home::script();
     let server = home.start();
-    let shown = home.desk(&["did", "show"]).json();
+    let shown = home.json_command(&["did", "show"]).json();
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     assert_eq!(shown["public_url"], format!("http://localhost:{port}"));
     assert_eq!(shown["dids"][0]["did"], format!("did:wba:localhost%3A{port}"));
@@ -20,18 +20,18 @@ async fn a_rotated_did_is_served_at_once_and_after_a_crash() {
     let document = async |url: &str| client.get(url.strip_prefix(server.url()).unwrap()).await.1;
     assert_eq!(document(shown["dids"][1]["document"].as_str().unwrap()).await["id"], first);
 
-    let rotated = home.desk(&["did", "rotate", "script"]).json();
+    let rotated = home.json_command(&["did", "rotate", "script"]).json();
     let second = rotated["rotated"][0]["did"].as_str().unwrap().to_owned();
     assert_ne!(first, second);
     let old = document(shown["dids"][1]["document"].as_str().unwrap()).await;
     assert_eq!((&old["deactivated"], &old["successorDid"]), (&json!(true), &json!(second)));
     server.kill9();
-    let shown = home.desk(&["did", "show", "script"]).json();
+    let shown = home.json_command(&["did", "show", "script"]).json();
     assert_eq!((&shown["dids"][0]["did"], &shown["dids"][0]["retired"]), (&json!(second), &json!([first])));
 }
 
 #[test]
-fn what_people_read_says_whose_they_are() {
+fn did_show_names_the_owner_of_each_did() {
     let home = Home::script();
     let none = home.nuncio(&["did", "show"]).run();
     assert_eq!(none.status, Some(1), "there is no data directory yet: {none:?}");
@@ -43,14 +43,14 @@ fn what_people_read_says_whose_they_are() {
     assert!(service.stdout.contains("The DID is the same"), "{service:?}");
     let agent = home.nuncio(&["did", "rotate", "script"]).run();
     assert!(agent.stdout.contains("instead of"), "{agent:?}");
-    assert_eq!(home.desk(&["did", "rotate", "nobody"]).failure().0, "did_unavailable");
+    assert_eq!(home.json_command(&["did", "rotate", "nobody"]).failure().0, "did_unavailable");
     for wrong in [&["did", "rotate"][..], &["did", "rotate", "script", "--service"], &["did", "rotate", "No Name"]] {
         assert_eq!(home.nuncio(wrong).run().status, Some(2), "{wrong:?}");
     }
 }
 
 #[test]
-fn another_public_url_is_refused_until_the_dids_are_moved() {
+fn changed_public_url_is_refused_until_dids_are_moved() {
     let home = Home::script();
     let at = |url: &str| home.serve().arg("--public-url").arg(url);
     at("https://old.example.com").start().kill9();
@@ -59,15 +59,15 @@ fn another_public_url_is_refused_until_the_dids_are_moved() {
     assert!(message.contains("nuncio did rotate --to https://new.example.com"), "{message}");
     assert_eq!(home.serve().run().failure().0, "public_url_changed", "it was forgotten");
 
-    let moved = home.desk(&["did", "rotate", "--to", "https://new.example.com"]).json();
+    let moved = home.json_command(&["did", "rotate", "--to", "https://new.example.com"]).json();
     assert_eq!(moved["public_url"], "https://new.example.com");
     let server = at("https://new.example.com").start();
-    assert_eq!(home.desk(&["did", "rotate", "--to", "https://old.example.com"]).failure().0, "data_dir_in_use");
+    assert_eq!(home.json_command(&["did", "rotate", "--to", "https://old.example.com"]).failure().0, "data_dir_in_use");
     server.kill9();
 }
 
 #[tokio::test]
-async fn without_a_name_it_says_why_there_are_none() {
+async fn did_show_explains_why_a_server_has_no_dids() {
     let home = Home::script();
     let server = home.serve().arg("--public-url").arg("http://192.0.2.7:7400").start();
     until("it says so", async || server.stderr().contains("have no DIDs").then_some(())).await;

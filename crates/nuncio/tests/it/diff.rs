@@ -18,7 +18,6 @@ fn case(id: &str) -> Value {
     cases().into_iter().find(|case| case["id"] == id).unwrap_or_else(|| panic!("no case {id}"))
 }
 
-/// A folder with a case's two manifests.
 fn files(case: &Value) -> Home {
     let home = Home::hotel();
     for name in ["old", "new"] {
@@ -28,7 +27,7 @@ fn files(case: &Value) -> Home {
 }
 
 #[test]
-fn people_see_what_broke_and_by_which_call() {
+fn diff_names_the_broken_tool_and_an_example_call() {
     let home = files(&case("mixed"));
     let ran = home.nuncio(&["diff", "old.json", "new.json"]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""));
@@ -56,7 +55,7 @@ fn people_see_what_broke_and_by_which_call() {
 }
 
 #[test]
-fn long_values_are_cut_and_nothing_in_them_moves_the_cursor() {
+fn diff_truncates_long_values_and_escapes_control_characters() {
     let long = "长".repeat(200);
     let schema = |values: Value| json!({"type": "object", "properties": {"a": {"enum": values}}});
     let manifest = |schema: Value| {
@@ -74,7 +73,7 @@ fn long_values_are_cut_and_nothing_in_them_moves_the_cursor() {
 }
 
 #[test]
-fn programs_get_four_fields_and_a_status() {
+fn json_diff_has_four_fields_and_an_exit_status() {
     let home = files(&case("tool-moved-lower"));
     let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
     assert_eq!(ran.status, Some(1));
@@ -93,7 +92,7 @@ fn programs_get_four_fields_and_a_status() {
 }
 
 #[test]
-fn a_widening_breaks_only_for_whoever_wants_it_so() {
+fn widening_is_breaking_only_with_the_flag() {
     let home = files(&case("seed-enum-added"));
     assert_eq!(home.nuncio(&["diff", "old.json", "new.json"]).run().status, Some(0));
     let strict = home.nuncio(&["--json", "diff", "--reauth-on-widening", "old.json", "new.json"]).run();
@@ -105,7 +104,7 @@ fn a_widening_breaks_only_for_whoever_wants_it_so() {
 }
 
 #[test]
-fn earlier_manifests_and_none_at_all_are_taken() {
+fn diff_accepts_a_manifest_history_or_none() {
     let readded = case("tool-readded-with-other-schema");
     let home = files(&readded);
     fs::write(home.path("past.json"), readded["history"][0].to_string()).unwrap();
@@ -117,7 +116,7 @@ fn earlier_manifests_and_none_at_all_are_taken() {
 }
 
 #[test]
-fn bare_schemas_follow_set_theory_alone() {
+fn schema_diff_compares_sets_of_valid_values() {
     let pair = json!({"old": {"type": "integer"}, "new": {"type": ["number", "null"]}});
     let home = files(&pair);
     // Wider is no break here, though a manifest's type would have changed.
@@ -131,7 +130,7 @@ fn bare_schemas_follow_set_theory_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_status_two() {
+fn unreadable_diff_input_exits_with_two() {
     let home = files(&case("mixed"));
     fs::write(home.path("torn.json"), "{\"tools\":").unwrap();
     fs::write(home.path("twice.json"), "{\"tools\":[],\"tools\":[]}").unwrap();
@@ -159,7 +158,7 @@ fn what_cannot_be_read_is_status_two() {
 }
 
 #[test]
-fn a_file_of_pairs_is_answered_line_by_line() {
+fn diff_pairs_answers_line_by_line() {
     let home = Home::hotel();
     let cases = cases();
     let mut lines = String::new();
@@ -186,7 +185,7 @@ fn a_file_of_pairs_is_answered_line_by_line() {
 }
 
 #[test]
-fn a_bad_line_is_answered_and_the_rest_goes_on() {
+fn diff_pairs_reports_a_bad_line_and_continues() {
     let home = Home::hotel();
     let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
     let lines = [
@@ -216,7 +215,7 @@ fn a_bad_line_is_answered_and_the_rest_goes_on() {
 }
 
 #[test]
-fn it_is_in_the_help() {
+fn diff_is_listed_in_the_help() {
     let help = nuncio(&["--help"]).run().stdout;
     assert!(help.contains("\n  diff "), "{help}");
 }

@@ -10,11 +10,11 @@ fn ad(server: &Server, agent: &str) -> String {
 }
 
 fn agents(home: &Home) -> Vec<Value> {
-    home.desk(&["registry", "agents"]).json()["agents"].as_array().unwrap().clone()
+    home.json_command(&["registry", "agents"]).json()["agents"].as_array().unwrap().clone()
 }
 
 #[test]
-fn an_agent_is_verified_listed_and_removed() {
+fn registry_add_verifies_lists_and_removes_an_agent() {
     let (there, here) = (Home::script(), Home::hotel());
     let (provider, _directory) = (there.serve().arg("--dev").start(), here.start());
     let url = ad(&provider, "script");
@@ -24,13 +24,13 @@ fn an_agent_is_verified_listed_and_removed() {
     for said in ["Listed ", "verified: did, service, proof, domain, address", "did:wba:localhost"] {
         assert!(added.stdout.contains(said), "{said}: {added:?}");
     }
-    let again = here.desk(&["registry", "add", &url]).json();
+    let again = here.json_command(&["registry", "add", &url]).json();
     assert_eq!((&again["new"], &again["agent"]["by"]), (&json!(false), &json!("operator")), "{again}");
     let shown = here.nuncio(&["registry", "agents"]).run();
     assert!(shown.stdout.contains("STANDING") && shown.stdout.contains("listed"), "{shown:?}");
     let id = again["agent"]["id"].as_str().unwrap();
-    assert_eq!(here.desk(&["registry", "remove", id]).json()["url"], json!(url));
-    assert_eq!(here.desk(&["registry", "remove", id]).failure().0, "not_registered");
+    assert_eq!(here.json_command(&["registry", "remove", id]).json()["url"], json!(url));
+    assert_eq!(here.json_command(&["registry", "remove", id]).failure().0, "not_registered");
     assert!(agents(&here).is_empty());
     let none = here.nuncio(&["registry", "agents"]).run();
     assert!(none.stdout.starts_with("No agent of another host is listed"), "{none:?}");
@@ -40,30 +40,30 @@ fn an_agent_is_verified_listed_and_removed() {
         (format!("{}/aap/meta", provider.url()), "validation_error"),
         ("did:web:example.com".to_owned(), "bad_request"),
     ] {
-        assert_eq!(here.desk(&["registry", "add", &target]).failure().0, code, "{target}");
+        assert_eq!(here.json_command(&["registry", "add", &target]).failure().0, code, "{target}");
     }
     assert!(agents(&here).is_empty());
 }
 
 #[test]
-fn without_a_server_it_is_verified_all_the_same_and_kept() {
+fn registry_add_without_a_server_verifies_and_stores() {
     let (there, here) = (Home::script(), Home::hotel());
     let provider = there.serve().arg("--dev").start();
     let url = ad(&provider, "script");
-    assert_eq!(here.desk(&["registry", "add", &url]).json()["new"], true);
+    assert_eq!(here.json_command(&["registry", "add", &url]).json()["new"], true);
     let _directory = here.start();
     assert_eq!(agents(&here)[0]["url"], json!(url));
 }
 
 #[tokio::test]
-async fn a_served_agent_registers_itself_where_its_operator_says() {
+async fn served_agent_registers_at_the_configured_directory() {
     let (there, here) = (Home::script(), Home::hotel());
     let directory = here.serve().arg("--dev").start();
     let name = directory.url().trim_start_matches("http://");
     let _provider = there.serve().arg("--dev").env("NUNCIO_REGISTRY_REGISTER", name).start();
     let entry = until("it is listed", async || agents(&here).pop()).await;
     assert_eq!((&entry["by"], &entry["standing"]), (&entry["did"], &json!("listed")), "{entry}");
-    let told = there.desk(&["registry", "agents"]).json();
+    let told = there.json_command(&["registry", "agents"]).json();
     assert_eq!(told["elsewhere"][0]["directory"], json!(directory.url()), "{told}");
     let shown = there.nuncio(&["registry", "agents"]).run();
     assert!(shown.stdout.contains("Our agents in other directories:"), "{shown:?}");

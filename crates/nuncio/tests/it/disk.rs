@@ -16,7 +16,6 @@ async fn readyz(server: &Server) -> u16 {
     reqwest::get(format!("{}/readyz", server.url())).await.unwrap().status().as_u16()
 }
 
-/// A full disk fails commits as a lock of somebody else does, which can be had everywhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_commits_end_the_turn_and_readiness_until_they_succeed_again() {
     let tool = shell_tool("hold", HOLD);

@@ -22,7 +22,6 @@ pub(crate) fn shell_tool(name: &str, line: &str) -> String {
     )
 }
 
-/// A folder with what a server needs.
 pub(crate) struct Home {
     folder: TempDir,
     agents: Option<String>,
@@ -36,12 +35,10 @@ impl Home {
         Self { folder, agents: None }
     }
 
-    /// With the script example.
     pub(crate) fn script() -> Self {
         Self { agents: Some(SCRIPT.to_owned()), ..Self::hotel() }
     }
 
-    /// With an agent file of that text.
     pub(crate) fn with_agent(text: &str) -> Self {
         let mut home = Self::hotel();
         home.write_agent(text);
@@ -49,13 +46,11 @@ impl Home {
         home
     }
 
-    /// Writes the agent file anew, whole at once.
     pub(crate) fn write_agent(&self, text: &str) {
         fs::write(self.path("agent.toml.new"), text).unwrap();
         fs::rename(self.path("agent.toml.new"), self.path("agent.toml")).unwrap();
     }
 
-    /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("here").join(name)
     }
@@ -79,29 +74,28 @@ impl Home {
         }
     }
 
-    /// A server on a free port.
     pub(crate) fn start(&self) -> Server {
         self.serve().start()
     }
 
     /// An operator's command, with its answer as JSON.
-    pub(crate) fn desk(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn json_command(&self, arguments: &[&str]) -> Ran {
         self.nuncio(&[&["--json"], arguments].concat()).run()
     }
 
     /// Makes an API key.
     pub(crate) fn key(&self, arguments: &[&str]) -> String {
-        let made = self.desk(&[&["key", "create"], arguments].concat()).json();
+        let made = self.json_command(&[&["key", "create"], arguments].concat()).json();
         made["key"].as_str().unwrap().to_owned()
     }
 
     /// The audit records but those of operators' orders, oldest first, after the chain was proved.
     pub(crate) fn audit(&self) -> Vec<Value> {
-        let proof = self.desk(&["audit", "verify"]).json();
+        let proof = self.json_command(&["audit", "verify"]).json();
         let mut records: Vec<Value> = Vec::new();
         loop {
             let after = records.len().to_string();
-            let page = self.desk(&["audit", "list", "--after", &after, "--limit", "1000"]).json();
+            let page = self.json_command(&["audit", "list", "--after", &after, "--limit", "1000"]).json();
             match page["records"].as_array().unwrap().as_slice() {
                 [] => break,
                 page => records.extend(page.iter().map(|link| link["record"].clone())),
@@ -113,7 +107,6 @@ impl Home {
     }
 }
 
-/// A file's permissions.
 pub(crate) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }

@@ -8,19 +8,15 @@ use crate::home::Home;
 
 const TOOLS: [&str; 4] = ["search_rooms", "make_reservation", "get_reservation", "cancel_reservation"];
 
-/// A guest at the desk.
 struct Guest {
     client: Client,
     session: String,
 }
 
-/// What came of one thing a guest said.
 struct Heard {
     /// The tools that were called, with their arguments.
     calls: Vec<(String, Value)>,
-    /// What they answered, as JSON where it is.
     results: Vec<Value>,
-    /// What the guest was told.
     text: String,
     /// How often the guest was asked for a permission.
     asked: usize,
@@ -32,7 +28,6 @@ impl Guest {
         Self { client, session }
     }
 
-    /// Says something, and allows whatever the desk asks to do.
     async fn says(&self, text: &str) -> Heard {
         self.answers(text, true).await
     }
@@ -69,7 +64,6 @@ impl Guest {
 }
 
 impl Heard {
-    /// The reservation in the only result.
     fn reservation(&self) -> &Value {
         assert_eq!(self.results.len(), 1, "{:?}", self.results);
         let reservation = &self.results[0]["reservation"];
@@ -79,7 +73,7 @@ impl Heard {
 }
 
 #[tokio::test]
-async fn a_guest_finds_books_looks_up_and_cancels_a_room_in_english() {
+async fn hotel_example_books_and_cancels_a_room_in_english() {
     let home = Home::hotel();
     let server = home.start();
     assert_eq!(server.greeting["agents"], json!(["hotel-assistant"]));
@@ -100,7 +94,7 @@ async fn a_guest_finds_books_looks_up_and_cancels_a_room_in_english() {
 }
 
 #[tokio::test]
-async fn a_guest_who_trusts_no_tool_is_asked_each_time_in_chinese() {
+async fn untrusted_hotel_tools_ask_each_time_in_chinese() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::arrives(server.aap(), false).await;
@@ -145,7 +139,7 @@ async fn books_a_room(guest: &Guest, [find, choose, name, look, cancel]: [&str; 
 }
 
 #[tokio::test]
-async fn a_guest_who_says_no_books_nothing() {
+async fn denied_permission_books_no_room() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::arrives(server.aap(), false).await;
@@ -159,7 +153,7 @@ async fn a_guest_who_says_no_books_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_guests_who_want_the_last_room_at_once_exactly_one_gets_it() {
+async fn one_of_concurrent_guests_gets_the_last_room() {
     let home = Home::hotel();
     let server = home.start();
     let mut guests = Vec::new();
@@ -194,7 +188,7 @@ async fn of_many_guests_who_want_the_last_room_at_once_exactly_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_reservation_outlives_the_server() {
+async fn reservation_survives_a_restart() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::arrives(server.aap(), true).await;

@@ -1,4 +1,4 @@
-//! `nuncio init --from-mcp` and `--model`: agent files made from what is there.
+//! `nuncio init --from-mcp` and `--model`: agent files generated from MCP servers and models.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use crate::client::last_text;
 use crate::home::Home;
 
 fn linted(home: &Home, folder: &str) -> Value {
-    home.desk(&["lint", folder]).json()["agents"][0].clone()
+    home.json_command(&["lint", folder]).json()["agents"][0].clone()
 }
 
 #[tokio::test]
-async fn the_hotels_tools_become_an_agent_that_serves_them() {
+async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let home = Home::hotel();
-    let written = home.desk(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
+    let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
     assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
     assert_eq!(linted(&home, "desk")["notes"], json!([]));
     let entries: Vec<_> = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -33,12 +33,12 @@ async fn the_hotels_tools_become_an_agent_that_serves_them() {
 }
 
 #[test]
-fn the_reference_server_and_a_model_make_an_agent() {
+fn init_from_the_reference_mcp_server_and_a_model_makes_an_agent() {
     let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
     let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
     let home = Home::hotel();
     let command = format!("node '{}'", script.display());
-    home.desk(&["init", "all", "--from-mcp", &command, "--model", "anthropic/claude-sonnet-4-5"]).json();
+    home.json_command(&["init", "all", "--from-mcp", &command, "--model", "anthropic/claude-sonnet-4-5"]).json();
     let agent = linted(&home, "all");
     assert_eq!((&agent["agent"], &agent["notes"]), (&json!("all"), &json!([])));
     let text = fs::read_to_string(home.path("all/agent.toml")).unwrap();
@@ -54,9 +54,9 @@ fn the_reference_server_and_a_model_make_an_agent() {
 }
 
 #[test]
-fn a_model_alone_makes_an_agent() {
+fn init_with_a_model_alone_makes_an_agent() {
     let home = Home::hotel();
-    home.desk(&["init", "local", "--model", "ollama/qwen3:8b"]).json();
+    home.json_command(&["init", "local", "--model", "ollama/qwen3:8b"]).json();
     assert_eq!(linted(&home, "local")["notes"], json!([]));
     let text = fs::read_to_string(home.path("local/agent.toml")).unwrap();
     assert!(text.contains("provider = \"ollama\"\nmodel = \"qwen3:8b\"\n") && !text.contains("[secrets]"), "{text}");
@@ -65,12 +65,12 @@ fn a_model_alone_makes_an_agent() {
 }
 
 #[test]
-fn what_cannot_be_asked_writes_nothing() {
+fn init_from_an_unreachable_mcp_server_writes_nothing() {
     let home = Home::hotel();
-    let (code, message) = home.desk(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();
+    let (code, message) = home.json_command(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();
     assert_eq!(code, "tool_unavailable");
     assert!(message.contains("./no-such-server"), "{message}");
-    let (_, message) = home.desk(&["init", "gone", "--from-mcp", "http://127.0.0.1:9/mcp"]).failure();
+    let (_, message) = home.json_command(&["init", "gone", "--from-mcp", "http://127.0.0.1:9/mcp"]).failure();
     assert!(message.contains("MCP server `127`"), "{message}");
     for arguments in [["--model", "gpt-5"], ["--from-mcp", "'open"], ["--from-mcp", ""]] {
         let ran = home.nuncio(&["init", "gone"]).arg(arguments[0]).arg(arguments[1]).run();

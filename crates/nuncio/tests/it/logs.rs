@@ -1,4 +1,4 @@
-//! What is written down: a request can be found in the logs, and no secret can be found anywhere.
+//! Logs identify requests and contain no secrets.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const ARGUMENT: &str = "a-key-nobody-logs-5582";
 const REQUEST: &str = "req-from-the-client-42";
 
 #[tokio::test]
-async fn no_secret_no_key_and_nothing_that_was_said_is_in_the_logs() {
+async fn logs_contain_no_secrets_keys_or_messages() {
     let home = Home::script();
     let key = home.key(&[]);
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").env("NUNCIO_LOG_FORMAT", "json").start();
@@ -109,7 +109,7 @@ async fn serve_warns_about_a_proxy_that_is_not_listed() {
 }
 
 #[tokio::test]
-async fn neither_a_secret_option_nor_a_key_is_on_disk_in_clear() {
+async fn secret_options_and_keys_are_not_stored_in_clear() {
     let home = Home::script();
     let key = home.key(&[]);
     let server = home.start();

@@ -6,7 +6,7 @@ use crate::client::call;
 use crate::home::{Home, SCRIPTED, shell_tool};
 
 #[test]
-fn a_new_key_stands_alone_on_standard_output_and_is_never_shown_again() {
+fn new_key_is_printed_alone_on_stdout_and_only_once() {
     let home = Home::script();
     let made = home.nuncio(&["key", "create", "--name", "phone", "--person", "ada", "--scope", "rooms:read"]).run();
     assert_eq!(made.status, Some(0), "{made:?}");
@@ -14,7 +14,7 @@ fn a_new_key_stands_alone_on_standard_output_and_is_never_shown_again() {
     assert!(key.len() >= 32 && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{key:?}");
     assert!(!made.stderr.is_empty(), "what to do with it is said beside");
 
-    let listed = home.desk(&["key", "list"]);
+    let listed = home.json_command(&["key", "list"]);
     let shown = home.nuncio(&["key", "list"]).run();
     for output in [&listed.stdout, &shown.stdout, &shown.stderr] {
         assert!(!output.contains(key), "{output}");
@@ -29,7 +29,7 @@ fn a_new_key_stands_alone_on_standard_output_and_is_never_shown_again() {
 }
 
 #[tokio::test]
-async fn a_key_opens_until_it_is_revoked() {
+async fn key_is_accepted_until_revoked() {
     let home = Home::script();
     let (phone, tablet) = (home.key(&["--name", "phone"]), home.key(&["--name", "tablet"]));
     let server = home.start();
@@ -37,17 +37,16 @@ async fn a_key_opens_until_it_is_revoked() {
     assert_eq!(server.aap_with_key(&tablet).get(&format!("/sessions/{session}")).await.0, 404, "another key's");
     assert_eq!(server.aap_with_key("nk_wrong").get("/sessions").await.0, 401);
 
-    let revoked = home.desk(&["key", "revoke", "phone"]).json();
+    let revoked = home.json_command(&["key", "revoke", "phone"]).json();
     assert_eq!(revoked["revoked"]["name"], "phone");
     let (status, body) = server.aap_with_key(&phone).get(&format!("/sessions/{session}")).await;
     assert_eq!((status, &body["code"]), (401, &json!("unauthorized")));
     assert_eq!(server.aap_with_key(&tablet).get("/sessions").await.0, 200);
-    assert_eq!(home.desk(&["key", "revoke", "phone"]).failure().0, "key_not_found");
+    assert_eq!(home.json_command(&["key", "revoke", "phone"]).failure().0, "key_not_found");
     let shown = home.nuncio(&["key", "list"]).run();
     assert!(shown.stdout.lines().any(|line| line.contains("phone") && line.contains("revoked")), "{shown:?}");
 }
 
-/// An agent with a tool behind a scope.
 fn scoped() -> Home {
     let scope = "\n[[scope]]\nid = \"notes:write\"\nlabel = { en = \"Write\" }\ndescription = { en = \"Writes.\" }\nsensitivity = \"low\"\n";
     let tool = shell_tool("note", "echo noted").replace("timeout_ms", "scope = \"notes:write\"\ntimeout_ms");
@@ -55,9 +54,9 @@ fn scoped() -> Home {
 }
 
 #[tokio::test]
-async fn a_key_without_the_scope_gets_it_by_a_grant_and_loses_it_again() {
+async fn grant_adds_a_scope_to_a_key_and_revocation_removes_it() {
     let home = scoped();
-    let made = home.desk(&["key", "create", "--scope", "rooms:read"]).json();
+    let made = home.json_command(&["key", "create", "--scope", "rooms:read"]).json();
     let caller = format!("key:{}", made["id"].as_str().unwrap());
     let server = home.start();
     let client = server.aap_with_key(made["key"].as_str().unwrap());
@@ -68,20 +67,20 @@ async fn a_key_without_the_scope_gets_it_by_a_grant_and_loses_it_again() {
     };
     assert!(note().await.as_str().unwrap().contains("notes:write"), "it is told what it lacks");
 
-    let granted = home.desk(&["grant", "create", &caller, "script", "notes:write"]).json();
+    let granted = home.json_command(&["grant", "create", &caller, "script", "notes:write"]).json();
     assert_eq!(note().await, "noted");
-    let listed = home.desk(&["grant", "list"]).json();
+    let listed = home.json_command(&["grant", "list"]).json();
     assert_eq!(listed["grants"][0]["principal"], json!(caller));
     assert_eq!(listed["grants"][0]["scopes"], json!(["notes:write"]));
     let shown = home.nuncio(&["grant", "list"]).run();
     assert!(shown.stdout.contains(&caller) && shown.stdout.contains("until revoked"), "{shown:?}");
 
     let id = granted["grant"]["id"].as_str().unwrap();
-    home.desk(&["grant", "revoke", id]).json();
-    assert_eq!(home.desk(&["grant", "revoke", id]).failure().0, "grant_not_found");
+    home.json_command(&["grant", "revoke", id]).json();
+    assert_eq!(home.json_command(&["grant", "revoke", id]).failure().0, "grant_not_found");
     assert_ne!(note().await, "noted");
 
-    home.desk(&["grant", "create", &caller, "script", "notes:write", "--until", "2001-01-01T00:00:00Z"]).json();
+    home.json_command(&["grant", "create", &caller, "script", "notes:write", "--until", "2001-01-01T00:00:00Z"]).json();
     assert_ne!(note().await, "noted", "what has ended has ended");
     let codes: Vec<_> = home.audit().iter().map(|record| record["decision"]["code"].clone()).collect();
     let refused = || json!("scope_not_granted");
@@ -89,12 +88,12 @@ async fn a_key_without_the_scope_gets_it_by_a_grant_and_loses_it_again() {
 }
 
 #[tokio::test]
-async fn a_grant_for_once_is_good_for_one_call_and_two_for_two() {
+async fn one_time_grants_each_allow_one_call() {
     let home = scoped();
-    let made = home.desk(&["key", "create", "--scope", "rooms:read"]).json();
+    let made = home.json_command(&["key", "create", "--scope", "rooms:read"]).json();
     let caller = format!("key:{}", made["id"].as_str().unwrap());
     for _ in 0..2 {
-        home.desk(&["grant", "create", &caller, "script", "notes:write", "--once"]).json();
+        home.json_command(&["grant", "create", &caller, "script", "notes:write", "--once"]).json();
     }
     let server = home.start();
     let client = server.aap_with_key(made["key"].as_str().unwrap());
@@ -109,18 +108,18 @@ async fn a_grant_for_once_is_good_for_one_call_and_two_for_two() {
 }
 
 #[test]
-fn a_signing_key_is_told_apart_and_its_secret_shown_once() {
+fn signing_key_is_marked_in_the_list_and_its_secret_shown_once() {
     let home = Home::script();
     let made = home.nuncio(&["key", "create", "--signing", "--name", "till"]).run();
     assert_eq!(made.status, Some(0), "{made:?}");
     let secret = made.stdout.strip_suffix('\n').unwrap();
     assert!(secret.starts_with("nsk_") && secret.len() >= 32, "{secret:?}");
-    let listed = home.desk(&["key", "list"]);
+    let listed = home.json_command(&["key", "list"]);
     assert_eq!(listed.json()["keys"][0]["kind"], "signing");
     let shown = home.nuncio(&["key", "list"]).run();
     assert!(shown.stdout.lines().any(|line| line.contains("till") && line.contains("signing")), "{shown:?}");
     assert!(!listed.stdout.contains(secret) && !shown.stdout.contains(secret));
-    assert_eq!(home.desk(&["key", "revoke", "till"]).json()["revoked"]["kind"], "signing");
+    assert_eq!(home.json_command(&["key", "revoke", "till"]).json()["revoked"]["kind"], "signing");
 }
 
 #[test]
@@ -133,7 +132,7 @@ fn key_expiry_is_shown_in_the_list() {
     home.key(&["--name", "span", "--expires", "30d"]);
     home.key(&["--name", "lasting"]);
 
-    let listed = home.desk(&["key", "list"]).json();
+    let listed = home.json_command(&["key", "list"]).json();
     assert_eq!(listed["keys"][0]["expires_at"], "2999-01-01T00:00:00.000Z");
     assert!(listed["keys"][1]["expires_at"].is_string(), "{listed}");
     assert_eq!(listed["keys"][2]["expires_at"], Value::Null);
@@ -144,7 +143,7 @@ fn key_expiry_is_shown_in_the_list() {
 }
 
 #[test]
-fn wrong_expiry_of_a_key_is_refused_and_nothing_is_made() {
+fn invalid_key_expiry_is_refused_and_creates_no_key() {
     let home = Home::script();
     for wrong in ["soon", "30", "-1d", "1w", "2027-02-30T00:00:00Z"] {
         let refused = home.nuncio(&["key", "create", &format!("--expires={wrong}")]).run();
@@ -154,13 +153,13 @@ fn wrong_expiry_of_a_key_is_refused_and_nothing_is_made() {
     let refused = home.nuncio(&["key", "rotate", "app", "--overlap", "soon"]).run();
     assert_eq!(refused.status, Some(2), "{refused:?}");
     for over in ["2001-01-01T00:00:00Z", "0d"] {
-        assert_eq!(home.desk(&["key", "create", "--expires", over]).failure().0, "bad_request", "{over}");
+        assert_eq!(home.json_command(&["key", "create", "--expires", over]).failure().0, "bad_request", "{over}");
     }
-    assert_eq!(home.desk(&["key", "list"]).json()["keys"], json!([]));
+    assert_eq!(home.json_command(&["key", "list"]).json()["keys"], json!([]));
 }
 
 #[tokio::test]
-async fn rotated_key_stands_alone_on_standard_output_and_replaces_the_old_one() {
+async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
     let home = Home::script();
     let first = home.key(&["--name", "phone"]);
     let rotate = |which: &str| {
@@ -176,17 +175,17 @@ async fn rotated_key_stands_alone_on_standard_output_and_replaces_the_old_one() 
     assert_eq!(server.aap_with_key(&first).get("/sessions").await.0, 401);
     let session = server.aap_with_key(&second).session("script", &[]).await;
     // By the server while one runs, which obeys at once.
-    let id = home.desk(&["key", "list"]).json()["keys"][0]["id"].as_str().unwrap().to_owned();
+    let id = home.json_command(&["key", "list"]).json()["keys"][0]["id"].as_str().unwrap().to_owned();
     let third = rotate(&id);
     assert_eq!(server.aap_with_key(&second).get("/sessions").await.0, 401);
     assert_eq!(server.aap_with_key(&third).get(&format!("/sessions/{session}")).await.0, 200, "its session");
 
-    let overlapping = home.desk(&["key", "rotate", "phone", "--overlap", "1h", "--expires", "30d"]).json();
+    let overlapping = home.json_command(&["key", "rotate", "phone", "--overlap", "1h", "--expires", "30d"]).json();
     assert!(overlapping["previous"]["until"].is_string() && overlapping["expires_at"].is_string(), "{overlapping}");
     for key in [third.as_str(), overlapping["key"].as_str().unwrap()] {
         assert_eq!(server.aap_with_key(key).get("/sessions").await.0, 200);
     }
-    assert_eq!(home.desk(&["key", "rotate", "tablet"]).failure().0, "key_not_found");
+    assert_eq!(home.json_command(&["key", "rotate", "tablet"]).failure().0, "key_not_found");
 }
 
 #[tokio::test]

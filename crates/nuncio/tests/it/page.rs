@@ -6,14 +6,14 @@ use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::Server;
 use crate::webdriver::{Browser, ENTER, Reader};
 
+#[path = "page/accessibility.rs"]
+mod accessibility;
 #[path = "page/approve.rs"]
 mod approve;
 #[path = "page/converse.rs"]
 mod converse;
 #[path = "page/device.rs"]
 mod device;
-#[path = "page/everyone.rs"]
-mod everyone;
 #[path = "page/guard.rs"]
 mod guard;
 #[path = "page/inbox.rs"]
@@ -23,7 +23,6 @@ mod keys;
 #[path = "page/warehouse.rs"]
 mod warehouse;
 
-/// A page that is open in a browser.
 struct Visit {
     browser: Browser,
     server: Server,
@@ -39,7 +38,6 @@ impl Visit {
         Self::to(Home::script(), Reader::default()).await
     }
 
-    /// An agent with a tool that waits to be let go on.
     async fn gated() -> Self {
         Self::to(Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))), Reader::default()).await
     }
@@ -61,7 +59,6 @@ impl Visit {
         self.say(&json!({"script": script}).to_string()).await;
     }
 
-    /// Waits until the agent's words hold a text.
     async fn hears(&self, text: &str) {
         let said = "[...document.querySelectorAll('.agent')].map(part => part.innerText).join('\\n')";
         self.browser.until(&format!("({said}).includes({})", json!(text))).await;
@@ -72,18 +69,15 @@ impl Visit {
         self.browser.until(&format!("document.body.dataset.state === {state:?}")).await;
     }
 
-    /// Everything that was said, as it is seen.
     async fn transcript(&self) -> String {
         self.browser.eval("document.getElementById('transcript').innerText").await.as_str().unwrap().to_owned()
     }
 
-    /// The conversation the address names.
     async fn session(&self) -> String {
         let hash = self.browser.until("location.hash.startsWith('#ses_') && location.hash").await;
         hash.as_str().unwrap()[1..].to_owned()
     }
 
-    /// Nothing went wrong that a developer would see.
     async fn no_complaints(&self) {
         assert_eq!(self.browser.complaints().await, Vec::<String>::new());
     }

@@ -24,7 +24,6 @@ fn run(home: &Home, arguments: &[&str]) -> Ran {
     home.nuncio(arguments).run()
 }
 
-/// The lines a command printed for programs.
 fn events(ran: &Ran) -> Vec<Value> {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -36,7 +35,7 @@ fn did(home: &Home, server: &Server, agent: &str) -> String {
 }
 
 #[test]
-fn two_servers_find_verify_negotiate_with_and_call_each_other() {
+fn two_servers_discover_verify_negotiate_and_call_each_other() {
     let hotel_home = Home::hotel();
     let hotel = serve(&hotel_home);
     let hotel_did = did(&hotel_home, &hotel, "hotel-assistant");
@@ -84,7 +83,7 @@ fn two_servers_find_verify_negotiate_with_and_call_each_other() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_all_at_once() {
+fn invalid_arguments_of_an_agent_call_are_reported_together() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let asked = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
@@ -97,7 +96,7 @@ fn arguments_that_do_not_fit_are_told_all_at_once() {
 }
 
 #[test]
-fn people_see_what_there_is_and_what_was_checked() {
+fn show_prints_agent_methods_and_verification_results() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let ran = run(&home, &["discover", host(&hotel)]);
@@ -158,7 +157,7 @@ fn people_see_what_there_is_and_what_was_checked() {
 }
 
 #[test]
-fn documents_are_known_by_what_is_in_them() {
+fn validate_detects_document_kind_from_content() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let did = did(&home, &hotel, "hotel-assistant");

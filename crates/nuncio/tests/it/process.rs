@@ -59,7 +59,6 @@ impl Nuncio {
         self
     }
 
-    /// Runs it to its end.
     pub(crate) fn run(mut self) -> Ran {
         let mut child = self.0.spawn().unwrap();
         let out = collect(child.stdout.take().unwrap());
@@ -86,7 +85,6 @@ impl Nuncio {
         installed.then_some(Self(command))
     }
 
-    /// Starts it with someone typing.
     pub(crate) fn typed(mut self) -> Typed {
         let mut child = self.0.stdin(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
@@ -95,7 +93,6 @@ impl Nuncio {
         Typed { child, stdin, stdout, stderr }
     }
 
-    /// Starts a server, which says on one line of JSON where it listens.
     pub(crate) fn start(mut self) -> Server {
         let mut child = self.0.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
@@ -116,7 +113,6 @@ impl Nuncio {
     }
 }
 
-/// What came of a call.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// The exit status; none when a signal ended it.
@@ -170,12 +166,10 @@ impl Typed {
         kill_process(process, Signal::INT).unwrap();
     }
 
-    /// What it has printed so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -206,17 +200,14 @@ impl Drop for Typed {
 pub(crate) struct Server {
     child: Child,
     stderr: Collected,
-    /// The line it began with.
     pub(crate) greeting: Value,
 }
 
 impl Server {
-    /// Its address.
     pub(crate) fn url(&self) -> &str {
         self.greeting["url"].as_str().unwrap()
     }
 
-    /// The address of its AAP side.
     pub(crate) fn aap_url(&self) -> &str {
         self.greeting["aap"].as_str().unwrap()
     }
@@ -231,7 +222,6 @@ impl Server {
         Client::new(self.aap_url(), Some(key))
     }
 
-    /// What it has written to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -243,7 +233,6 @@ impl Server {
         self.stderr.whole()
     }
 
-    /// Asks it to stop.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -259,7 +248,6 @@ impl Server {
         (status.code(), self.stderr.whole())
     }
 
-    /// Asks it to stop and waits until it has.
     pub(crate) fn stop(self) {
         self.terminate();
         let (status, stderr) = self.ended();
@@ -305,7 +293,6 @@ fn collect(mut pipe: impl Read + Send + 'static) -> Collected {
 }
 
 impl Collected {
-    /// What has come so far.
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::home::Home;
 
 fn listed(home: &Home) -> Vec<(String, u64)> {
-    let answer = home.desk(&["registry", "list"]).json();
+    let answer = home.json_command(&["registry", "list"]).json();
     let row = |followed: &serde_json::Value| {
         (followed["domain"].as_str().unwrap().to_owned(), followed["listed"].as_u64().unwrap())
     };
@@ -13,12 +13,12 @@ fn listed(home: &Home) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_domain_is_read_at_once_where_a_server_runs() {
+fn followed_domain_is_read_at_once_by_a_running_server() {
     let (there, here) = (Home::script(), Home::hotel());
     let (provider, _registry) = (there.start(), here.start());
     let domain = provider.url().trim_end_matches('/');
 
-    let followed = here.desk(&["registry", "follow", domain]).json();
+    let followed = here.json_command(&["registry", "follow", domain]).json();
     assert_eq!((&followed["visited"], &followed["followed"]["problem"]), (&json!(true), &json!(null)), "{followed}");
     let skills = followed["followed"]["listed"].as_u64().unwrap();
     assert!(skills >= 2, "the example's own: {followed}");
@@ -30,15 +30,15 @@ fn a_domain_is_read_at_once_where_a_server_runs() {
     let again = here.nuncio(&["registry", "follow", domain.strip_prefix("http://").unwrap()]).run();
     assert!(again.stdout.contains(&format!("{skills} skills listed")), "{again:?}");
 
-    assert_eq!(here.desk(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
+    assert_eq!(here.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
     assert!(listed(&here).is_empty());
-    assert_eq!(here.desk(&["registry", "unfollow", domain]).failure().0, "not_followed");
+    assert_eq!(here.json_command(&["registry", "unfollow", domain]).failure().0, "not_followed");
     let none = here.nuncio(&["registry", "list"]).run();
     assert!(none.stdout.starts_with("No domain is followed"), "{none:?}");
 }
 
 #[test]
-fn a_host_that_is_not_there_is_followed_and_said_to_be_silent() {
+fn unreachable_followed_host_is_reported() {
     let here = Home::hotel();
     let _registry = here.start();
     // Port 9 is for discarding; nobody listens on it for HTTP.
@@ -50,7 +50,7 @@ fn a_host_that_is_not_there_is_followed_and_said_to_be_silent() {
 }
 
 #[test]
-fn without_a_server_it_is_noted_and_read_when_one_starts() {
+fn domain_followed_without_a_server_is_read_at_start() {
     let (there, here) = (Home::script(), Home::hotel());
     let provider = there.start();
     let domain = provider.url().trim_end_matches('/');
@@ -59,21 +59,21 @@ fn without_a_server_it_is_noted_and_read_when_one_starts() {
     assert_eq!(listed(&here), [(domain.to_owned(), 0)]);
     let registry = here.start();
     // Following again waits for the visit.
-    let followed = here.desk(&["registry", "follow", domain]).json();
+    let followed = here.json_command(&["registry", "follow", domain]).json();
     assert!(followed["followed"]["listed"].as_u64() >= Some(2), "{followed}");
     registry.stop();
     assert!(listed(&here)[0].1 >= 2, "it is on disk");
-    assert_eq!(here.desk(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
+    assert_eq!(here.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
 }
 
 #[test]
-fn what_is_no_domain_is_wrong_usage() {
+fn invalid_domain_is_wrong_usage() {
     let home = Home::hotel();
     for wrong in ["example.com/skills", "ftp://example.com", "a b"] {
         let ran = home.nuncio(&["registry", "follow", wrong]).run();
         assert_eq!(ran.status, Some(2), "{ran:?}");
         assert!(ran.stderr.contains("is no domain"), "{ran:?}");
     }
-    let missing = home.desk(&["registry", "list"]).failure();
+    let missing = home.json_command(&["registry", "list"]).failure();
     assert_eq!(missing.0, "data_dir_unusable");
 }

@@ -1,4 +1,4 @@
-//! A changed agent file is served; a wrong one is said and not served.
+//! A changed agent file is served; an invalid one is reported and not served.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ async fn greeting(client: &Client, session: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_changed_file_is_served_a_wrong_one_is_said_and_the_old_agent_stays() {
+async fn changed_agent_file_is_reloaded_and_an_invalid_one_keeps_the_old_agent() {
     let home = Home::with_agent(&greeter("First", "one"));
     let server = home.start();
     let client = server.aap();
@@ -52,7 +52,7 @@ async fn a_changed_file_is_served_a_wrong_one_is_said_and_the_old_agent_stays() 
 }
 
 #[tokio::test]
-async fn agents_come_and_go_with_their_folders() {
+async fn agents_appear_and_disappear_with_their_folders() {
     let home = Home::hotel();
     let write = |folder: &str| {
         fs::create_dir_all(home.path("agents").join(folder)).unwrap();

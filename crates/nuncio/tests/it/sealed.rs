@@ -8,18 +8,16 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
-use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hServer, Handset, SealedDevice, Way};
+use nuncio_testkit::a2h::{A2hServer, Handset, PeerNetwork, SealedDevice};
 use serde_json::{Value, json};
 
 use crate::client::{Client, call};
 use crate::home::{Home, SCRIPT, SCRIPTED};
 use crate::process::Server;
 
-#[path = "sealed/blind.rs"]
-mod blind;
 #[path = "sealed/consent.rs"]
 mod consent;
 #[path = "device.rs"]
@@ -36,10 +34,12 @@ mod devices;
 mod hostile;
 #[path = "sealed/killed.rs"]
 mod killed;
-#[path = "sealed/limited.rs"]
-mod limited;
 #[path = "sealed/protocols.rs"]
 mod protocols;
+#[path = "sealed/rate_limit.rs"]
+mod rate_limit;
+#[path = "sealed/relay_blindness.rs"]
+mod relay_blindness;
 #[path = "sealed/rows.rs"]
 mod rows;
 #[path = "sealed/sdk.rs"]
@@ -49,9 +49,7 @@ mod tap;
 #[path = "sealed/wire.rs"]
 mod wire;
 
-/// What the person's file says; nobody but agent and device may ever see it.
 const SECRET: &str = "the treasure lies under the third oak";
-/// Where it is, which only agent and device may know as well.
 const PLACE: &str = "/home/ada/where-the-treasure-lies.md";
 
 const SCOPE: &str = "filesystem:read";
@@ -78,21 +76,18 @@ fn read_file(call: &ToolCall) -> Outcome {
     }
 }
 
-/// Says which file it was asked for.
 fn echo_path(call: &ToolCall) -> Outcome {
     Outcome::Ok { result: json!({"content": format!("read {}", call.arguments["path"].as_str().unwrap())}) }
 }
 
-fn memory() -> Arc<dyn Keep> {
-    Arc::new(MemoryKeep::new())
+fn memory() -> Arc<dyn KeyStore> {
+    Arc::new(MemoryKeyStore::new())
 }
 
-/// The agent with its tool, and whatever else its file says.
 fn agent_file(more: &str) -> String {
     format!("{SCRIPTED}{DEVICE_TOOL}{more}")
 }
 
-/// A port that nobody listens on.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -102,7 +97,6 @@ fn serve_at(home: &Home, port: u16, agents: &str, settings: &[(&str, &str)]) -> 
     settings.iter().fold(serve, |serve, (name, value)| serve.env(name, value)).start()
 }
 
-/// A relay of its own, and somebody who owns agents there.
 pub(crate) struct RelayProcess {
     home: Home,
     server: Option<Server>,
@@ -135,14 +129,12 @@ impl RelayProcess {
         (id, token)
     }
 
-    /// A device of a person who lets the agent read files.
-    async fn device(&self, way: &Way, name: &str, agent: &str) -> SealedDevice {
+    async fn device(&self, way: &PeerNetwork, name: &str, agent: &str) -> SealedDevice {
         let device = SealedDevice::start_by(way, &self.url(), &self.invite(name), memory(), echo_path).await;
         device.allow(agent, &[SCOPE]).await;
         device
     }
 
-    /// Another device that says it is that person's; nobody has vouched for it.
     async fn second_device(&self, name: &str) -> SealedDevice {
         SealedDevice::start(&self.url(), &self.invite(name), memory(), echo_path).await
     }
@@ -152,13 +144,11 @@ impl RelayProcess {
         self.server.take().unwrap().kill9()
     }
 
-    /// Starts it again where it was.
     fn again(&mut self) {
         self.server = Some(serve_at(&self.home, self.port, SCRIPT, self.settings));
     }
 }
 
-/// What an agent says it can do with people's devices.
 fn manifest() -> Value {
     json!({
         "schema_version": "1.0", "agent_version": "1.0.0",
@@ -179,7 +169,6 @@ fn manifest() -> Value {
     })
 }
 
-/// A relay, and an agent that is served elsewhere; somebody's key there belongs to ada.
 pub(crate) struct World {
     relay: RelayProcess,
     agent_home: Home,
@@ -199,7 +188,6 @@ impl World {
         Self::with(relay, by, &agent_file("skill = { type = \"task\" }\n")).await
     }
 
-    /// The same with another agent.
     async fn with(relay: RelayProcess, by: Option<&str>, agent: &str) -> Self {
         let (agent_id, token) = relay.owner.make_agent(&json!({"display_name": "Notes"})).await;
         let agent_home = Home::with_agent(agent);
@@ -243,14 +231,12 @@ impl World {
         Client::new(&format!("http://localhost:{}/aap", self.agent_port), Some(&self.key))
     }
 
-    /// A session of somebody whose key belongs to ada.
     async fn session(&self) -> (Client, String) {
         let client = self.client();
         let session = client.session("script", &[]).await;
         (client, session)
     }
 
-    /// The record of the last call of the tool.
     fn last_record(&self) -> Value {
         let records = self.agent_home.audit();
         records.into_iter().rfind(|record| record["tool"] == "read_file").unwrap()
@@ -261,7 +247,6 @@ fn invite(home: &Home, name: &str) -> String {
     home.nuncio(&["--json", "user", "invite", name]).run().json()["code"].as_str().unwrap().to_owned()
 }
 
-/// A script that reads a file and says what it got.
 fn reads(id: &str, path: &str) -> Value {
     json!([[call(id, "read_file", json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]])
 }

@@ -1,4 +1,4 @@
-//! What shells and `man` get: made from the flags themselves, so that they cannot tell otherwise.
+//! Shell completions and man pages, generated from the command definitions.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::process::nuncio;
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = nuncio(&["completions", shell]).run();
         assert_eq!((script.status, script.stderr.as_str()), (Some(0), ""), "{shell}");
@@ -18,7 +18,7 @@ fn every_shell_gets_its_completions() {
 }
 
 #[test]
-fn bash_takes_the_script_and_completes_by_it() {
+fn bash_completion_script_works() {
     let script = nuncio(&["completions", "bash"]).run().stdout;
     let asked = "\nCOMP_WORDS=(nuncio au); COMP_CWORD=1; _nuncio nuncio au nuncio; echo \"found: ${COMPREPLY[*]}\"\n";
     for (flags, input, said) in [(&["-n"][..], script.clone(), ""), (&[], script + asked, "found: audit\n")] {
@@ -33,7 +33,7 @@ fn bash_takes_the_script_and_completes_by_it() {
 }
 
 #[test]
-fn there_is_a_page_for_every_command() {
+fn man_page_exists_for_every_command() {
     let page = nuncio(&["man"]).run();
     assert_eq!(page.status, Some(0), "{page:?}");
     assert!(page.stdout.contains(".TH") && page.stdout.contains("nuncio"), "{}", page.stdout);
@@ -49,7 +49,7 @@ fn there_is_a_page_for_every_command() {
 }
 
 #[test]
-fn both_are_in_the_help() {
+fn completions_and_man_pages_are_listed_in_the_help() {
     let help = nuncio(&["--help"]).run().stdout;
     assert!(help.contains("\n  completions ") && help.contains("\n  man "), "{help}");
 }

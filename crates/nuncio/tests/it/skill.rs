@@ -12,10 +12,8 @@ use crate::home::{Home, SCRIPT, SCRIPTED, shell_tool};
 use crate::process::until;
 use crate::skill_client::Consumer;
 
-/// The suite's own agent.
 const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/skill");
 
-/// A folder with the suite's agent and the script example.
 fn home() -> Home {
     let home = Home::hotel();
     for (name, folder) in [("probe", PROBE), ("script", SCRIPT)] {
@@ -26,7 +24,7 @@ fn home() -> Home {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_row_of_skill_sharing_holds_without_keys_and_with_keys() {
+async fn skill_conformance_rows_pass_with_and_without_keys() {
     // The suite is one eager client, not many.
     let start = |home: &Home| home.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
     let open = home();
@@ -57,7 +55,7 @@ fn passed(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn two_skills_of_one_id_keep_the_server_from_starting_and_lint_says_so_before() {
+fn duplicate_skill_ids_are_refused_by_serve_and_lint() {
     let home = Home::hotel();
     for name in ["one", "two"] {
         let skill = "skill = { type = \"task\", id = \"shared/name\" }\n";
@@ -68,12 +66,12 @@ fn two_skills_of_one_id_keep_the_server_from_starting_and_lint_says_so_before() 
     }
     let (code, message) = home.serve().arg("agents").run().failure();
     assert!(message.contains("shared/name"), "{code}: {message}");
-    assert_eq!(home.desk(&["lint", "agents"]).failure(), (code, message));
-    assert_eq!(home.desk(&["lint", "agents/one"]).json()["agents"][0]["agent"], "one", "alone it is well");
+    assert_eq!(home.json_command(&["lint", "agents"]).failure(), (code, message));
+    assert_eq!(home.json_command(&["lint", "agents/one"]).json()["agents"][0]["agent"], "one", "alone it is well");
 }
 
 #[tokio::test]
-async fn a_program_is_told_which_execution_it_belongs_to() {
+async fn program_gets_its_execution_id_in_the_environment() {
     let tool = shell_tool("tell", "env | grep -E '^(NUNCIO_|TRACEPARENT)' | sort > told; echo done");
     let home = Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").start();

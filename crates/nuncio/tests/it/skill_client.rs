@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::client::builder;
 use crate::process::{Server, until};
 
-/// A consumer of one server.
 #[derive(Clone)]
 pub(crate) struct Consumer {
     base: String,
@@ -20,7 +19,6 @@ impl Consumer {
         Self { base: server.url().trim_end_matches('/').to_owned(), headers: Vec::new(), http }
     }
 
-    /// The same, with a header on every request.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self

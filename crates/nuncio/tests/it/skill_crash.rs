@@ -32,7 +32,7 @@ fn counting() -> Home {
 const SKILL: &str = "script/count";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_accepted_survives_twenty_kills_and_runs_one_at_a_time() {
+async fn accepted_executions_survive_twenty_kills_and_run_one_at_a_time() {
     let home = counting();
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let (mut acknowledged, mut unsure) = (0, 0);
@@ -119,10 +119,9 @@ async fn what_was_accepted_survives_twenty_kills_and_runs_one_at_a_time() {
         known.len()
     );
     assert!(acknowledged > KILLS && begun > known.len() && ends["completed"] > 0, "the kills came at the wrong time");
-    home.desk(&["audit", "verify"]).json();
+    home.json_command(&["audit", "verify"]).json();
 }
 
-/// A line that a run wrote.
 #[derive(Debug)]
 struct Run {
     id: String,
@@ -161,7 +160,6 @@ struct Storm {
 }
 
 impl Storm {
-    /// Submits until the server dies; each key with the execution, if it was told.
     async fn submit(&self, consumer: &Consumer, name: &str) -> Vec<(String, Option<String>)> {
         let mut asked = Vec::new();
         loop {
@@ -198,7 +196,7 @@ fn holding() -> Home {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_refuses_before_it_accepts_and_drops_nothing_after() {
+async fn full_queue_refuses_new_executions_and_drops_none() {
     let home = holding();
     let start = || home.serve().env("NUNCIO_LIMITS_EXECUTIONS", "5").start();
     let server = start();
@@ -242,7 +240,7 @@ async fn refused(consumer: &Consumer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_deadline_goes_on_while_nobody_is_there() {
+async fn execution_deadline_runs_while_the_server_is_down() {
     let home = holding();
     let server = home.start();
     let consumer = Consumer::of(&server);
@@ -277,7 +275,7 @@ const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pi
 
 /// What a server that is killed leaves running is gone before its work is begun again.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_attempt_is_alive_when_the_next_begins() {
+async fn processes_of_an_attempt_are_gone_before_the_next_begins() {
     let tool = shell_tool("leave", LEAVES);
     // The program looks for processes.
     let head = SCRIPTED.replace("[allow]", "[allow]\nread = [\"/proc\"]");

@@ -28,7 +28,6 @@ pub(crate) fn example(name: &str, change: impl Fn(String) -> String) -> Home {
     home
 }
 
-/// Another server, whose agent has somebody else's skill as its tool.
 pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key: &str) -> Home {
     let host = provider.url().trim_end_matches('/').strip_prefix("http://").unwrap();
     let tool = format!(
@@ -97,7 +96,7 @@ async fn book_for_someone(home: &Home) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_is_booked_with_a_key() {
+async fn restaurant_skill_is_invoked_with_a_key() {
     let home = example("restaurant", |text| text);
     let key = home.key(&["--scope", "book:reservation"]);
     let server = home.start();
@@ -149,7 +148,7 @@ impl Issuer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_is_booked_with_a_token_of_an_identity_provider() {
+async fn restaurant_skill_is_invoked_with_an_oauth_token() {
     let issuer = Issuer::start().await;
     let home = example("restaurant", |text| text.replace("auth = \"api_key\"", "auth = \"oauth2\""));
     // With a key the server asks everyone who they are.
@@ -180,17 +179,16 @@ async fn a_table_is_booked_with_a_token_of_an_identity_provider() {
 
 pub(crate) const PICKUP: &str = "warehouse/warehouse-pickup";
 
-/// The one task that waits.
 async fn task(home: &Home) -> Value {
     until("work for a person", async || {
-        let listed = home.desk(&["task", "list"]).json();
+        let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"].as_array().unwrap().first().cloned()
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parcel_is_picked_up_by_a_person_across_a_crash_and_a_hand_over() {
+async fn human_task_survives_a_crash_and_a_reassignment() {
     let home = example("warehouse", |text| text);
     let key = home.key(&["--scope", "pickup:request"]);
     let server = home.start();
@@ -201,7 +199,7 @@ async fn a_parcel_is_picked_up_by_a_person_across_a_crash_and_a_hand_over() {
     let shown = home.nuncio(&["task", "show", name]).run().stdout;
     assert!(shown.contains("order A-1001 from shelf B7"), "{shown}");
     assert_eq!(consumer.status(&id).await["status"], "running");
-    home.desk(&["task", "take", name, "--as", "Mei"]).json();
+    home.json_command(&["task", "take", name, "--as", "Mei"]).json();
     server.kill9();
 
     let server = home.start();
@@ -210,19 +208,19 @@ async fn a_parcel_is_picked_up_by_a_person_across_a_crash_and_a_hand_over() {
     let waiting = task(&home).await;
     let name = waiting["id"].as_str().unwrap();
     // Mei goes home, Ada takes over.
-    home.desk(&["task", "take", name, "--over", "--as", "Ada"]).json();
-    let wrong = home.desk(&["task", "finish", name, "picked_up=true", "handed_to=the cat", "--as", "Ada"]);
+    home.json_command(&["task", "take", name, "--over", "--as", "Ada"]).json();
+    let wrong = home.json_command(&["task", "finish", name, "picked_up=true", "handed_to=the cat", "--as", "Ada"]);
     assert!(wrong.status != Some(0) && wrong.stdout.contains("courier, customer, nobody"), "{wrong:?}");
     assert_eq!(consumer.status(&id).await["status"], "running", "a result that does not fit changes nothing");
     let done = ["task", "finish", name, "picked_up=true", "weight_kg=2.4", "handed_to=courier", "--as", "Ada"];
-    home.desk(&done).json();
+    home.json_command(&done).json();
     let over = consumer.over(&id).await;
     assert_eq!(over["output"], json!({"picked_up": true, "weight_kg": 2.4, "handed_to": "courier"}), "{over}");
     assert_eq!(consumer.get(&format!("/executions/{id}/result")).await, (200, over));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parcel_is_picked_up_for_the_agent_of_another_server_or_refused() {
+async fn human_task_is_done_or_refused_for_an_agent_of_another_server() {
     let home = example("warehouse", |text| text);
     let key = home.key(&["--scope", "pickup:request"]);
     let provider = home.start();
@@ -239,7 +237,7 @@ async fn a_parcel_is_picked_up_for_the_agent_of_another_server_or_refused() {
         let waiting = task(&home).await;
         let name = waiting["id"].as_str().unwrap();
         let words: Vec<&str> = command.iter().map(|word| if *word == "ID" { name } else { word }).collect();
-        home.desk(&[&["task"], words.as_slice()].concat()).json();
+        home.json_command(&[&["task"], words.as_slice()].concat()).json();
         let answer = turn.await.unwrap();
         let content = answer["messages"][1]["content"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(content.contains(expected), "{content}");

@@ -18,7 +18,7 @@ fn gated() -> Home {
 }
 
 #[tokio::test]
-async fn a_running_turn_finishes_and_nothing_new_begins() {
+async fn graceful_stop_finishes_running_turns_and_starts_none() {
     for signal in [Signal::TERM, Signal::INT] {
         let home = gated();
         let server = home.start();
@@ -46,7 +46,7 @@ async fn a_running_turn_finishes_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn a_turn_that_outlasts_the_limit_ends_with_an_error_and_is_kept() {
+async fn turn_over_the_shutdown_limit_ends_with_an_error_and_is_stored() {
     let home = gated();
     let server = home.serve().env("NUNCIO_LIMITS_SHUTDOWN_SECONDS", "1").start();
     let client = server.aap();
@@ -82,7 +82,7 @@ async fn a_turn_that_outlasts_the_limit_ends_with_an_error_and_is_kept() {
 }
 
 #[tokio::test]
-async fn a_second_signal_stops_at_once() {
+async fn second_signal_stops_at_once() {
     let home = gated();
     let server = home.start();
     let client = server.aap();
@@ -99,7 +99,6 @@ async fn a_second_signal_stops_at_once() {
     assert_eq!(stop_of(&server.aap().events(&session).await)["error"]["code"], "interrupted");
 }
 
-/// Whether a turn is refused: with an answer, or because nobody listens any more.
 async fn refusal(client: &Client, session: &str) -> Option<Option<Value>> {
     // A connection of its own, as a client that comes now would have.
     let fresh = client.reconnected();
@@ -118,7 +117,7 @@ fn stop_of(events: &[Sse]) -> &Value {
 }
 
 #[tokio::test]
-async fn a_turn_nobody_reads_finishes_too() {
+async fn graceful_stop_finishes_a_turn_without_readers() {
     let home = gated();
     let server = home.start();
     let client = server.aap();

@@ -19,7 +19,7 @@ const CLIENTS: usize = 6;
 const TURNS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_was_acknowledged_survives_two_dozen_kills() {
+async fn acknowledged_data_survives_twenty_four_kills() {
     let home = Home::script();
     let mut survived = Survived::default();
     let mut server = home.start();
@@ -44,7 +44,7 @@ async fn whatever_was_acknowledged_survives_two_dozen_kills() {
         }
 
         server = home.start();
-        home.desk(&["audit", "verify"]).json();
+        home.json_command(&["audit", "verify"]).json();
         let there = every_session(&server.aap()).await;
         for session in &told {
             assert!(there.contains(&session.id), "session {} was acknowledged and is gone", session.id);
@@ -62,7 +62,6 @@ async fn whatever_was_acknowledged_survives_two_dozen_kills() {
     assert!(survived.sessions > 0 && survived.turns > 0 && survived.cut_short > 0, "{survived:?}");
 }
 
-/// What outlived the kills.
 #[derive(Debug, Default)]
 struct Survived {
     /// Sessions acknowledged, and all of them there.
@@ -83,7 +82,6 @@ impl Survived {
     }
 }
 
-/// What one client was told about a session.
 struct Told {
     id: String,
     turns: Vec<ToldTurn>,
@@ -92,7 +90,6 @@ struct Told {
 struct ToldTurn {
     body: Value,
     key: String,
-    /// What the turn said, when its end was received.
     messages: Option<Vec<Value>>,
 }
 
@@ -163,7 +160,6 @@ impl ToldTurn {
     }
 }
 
-/// The messages that a stream of whole blocks tells.
 fn from_events(events: &[Sse]) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
     let mut blocks: Vec<Value> = Vec::new();
@@ -190,7 +186,6 @@ fn from_events(events: &[Sse]) -> Vec<Value> {
     messages
 }
 
-/// Holds a session against what its client was told, then talks to it again.
 async fn check(client: &Client, told: &Told) {
     let history = client.history(&told.id).await;
     whole(&history);
@@ -214,7 +209,6 @@ async fn check(client: &Client, told: &Told) {
     whole(&client.history(&told.id).await);
 }
 
-/// What each scripted turn said, by the name in its calls; a name that begins two turns is a fault.
 fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut turns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut current = None;

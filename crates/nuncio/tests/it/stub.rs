@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// What came in: method and path, headers, body.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) line: String,
@@ -20,9 +19,7 @@ impl Asked {
     }
 }
 
-/// A provider of the skill `a/b`, which says something again.
 pub(crate) struct Stub {
-    /// Its host and port.
     pub(crate) host: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }

@@ -37,10 +37,9 @@ async fn hand_over(client: &Client, tool: &str, input: Value) -> JoinHandle<(u16
     tokio::spawn(async move { client.post(&path, &body).await })
 }
 
-/// The one task that waits.
 async fn task(home: &Home) -> String {
     until("work for a person", async || {
-        let listed = home.desk(&["task", "list"]).json();
+        let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"][0]["id"].as_str().map(str::to_owned)
     })
     .await
@@ -51,7 +50,7 @@ fn content(answer: &(u16, Value)) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_listed_shown_taken_and_finished_field_by_field() {
+async fn task_command_lists_shows_takes_and_finishes_with_fields() {
     let home = home();
     let server = home.start();
     assert_eq!(home.nuncio(&["task", "list"]).run().stdout, "Nothing waits for a person.\n");
@@ -68,13 +67,13 @@ async fn a_task_is_listed_shown_taken_and_finished_field_by_field() {
 
     let taken = home.nuncio(&["task", "take", &id, "--as", "ada"]).run();
     assert!(taken.stdout.starts_with("Taken, as ada."), "{taken:?}");
-    let finish = |by: &str, words: &[&str]| home.desk(&[&["task", "finish", &id, "--as", by], words].concat());
+    let finish = |by: &str, words: &[&str]| home.json_command(&[&["task", "finish", &id, "--as", by], words].concat());
     let (code, message) = finish("bob", &["weight_kg=2.5"]).failure();
     assert!(code == "task_closed" && message.contains("ada has taken it"), "{message}");
-    assert_eq!(home.desk(&["task", "give-back", &id, "--as", "bob"]).failure().0, "task_closed");
-    let (_, message) = home.desk(&["task", "take", &id, "--as", "bob"]).failure();
+    assert_eq!(home.json_command(&["task", "give-back", &id, "--as", "bob"]).failure().0, "task_closed");
+    let (_, message) = home.json_command(&["task", "take", &id, "--as", "bob"]).failure();
     assert!(message.ends_with(&format!("take it over: nuncio task take {id} --over")), "{message}");
-    home.desk(&["task", "take", &id, "--as", "bob", "--over"]).json();
+    home.json_command(&["task", "take", &id, "--as", "bob", "--over"]).json();
 
     let wrong = finish("bob", &["weight_kg=heavy"]);
     assert_eq!(wrong.status, Some(2), "{wrong:?}");
@@ -87,32 +86,32 @@ async fn a_task_is_listed_shown_taken_and_finished_field_by_field() {
     assert_eq!(serde_json::from_str::<Value>(content(&answer)).unwrap(), output);
     assert_eq!(finish("bob", &["weight_kg=1"]).failure().0, "task_closed");
     assert!(home.nuncio(&["task", "show", &id]).run().stdout.contains("by bob"));
-    assert_eq!(home.desk(&["task", "show", "task_unknown"]).failure().0, "task_not_found");
+    assert_eq!(home.json_command(&["task", "show", "task_unknown"]).failure().0, "task_not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_one_text_without_a_form_and_may_be_refused() {
+async fn task_without_form_takes_one_text_and_can_be_refused() {
     let home = home();
     let server = home.start();
     let turn = hand_over(&server.aap(), "answer", json!({})).await;
     let id = task(&home).await;
-    home.desk(&["task", "finish", &id, "It is", "at the desk."]).json();
+    home.json_command(&["task", "finish", &id, "It is", "at the desk."]).json();
     assert_eq!(content(&turn.await.unwrap()), "It is at the desk.");
 
     let turn = hand_over(&server.aap(), "pickup", json!({"shelf": "B8"})).await;
     let id = task(&home).await;
-    home.desk(&["task", "refuse", &id, "--reason", "The shelf is empty."]).json();
+    home.json_command(&["task", "refuse", &id, "--reason", "The shelf is empty."]).json();
     let answer = turn.await.unwrap();
     assert!(content(&answer).contains("The shelf is empty."), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_inbox_opens_without_a_server() {
+async fn task_command_works_without_a_server() {
     let home = home();
     home.key(&[]);
-    let listed = home.desk(&["task", "list"]).json();
+    let listed = home.json_command(&["task", "list"]).json();
     assert_eq!(listed["tasks"], json!([]));
-    assert_eq!(home.desk(&["task", "take", "task_1", "--as", "ada"]).failure().0, "task_not_found");
-    let nobody = home.desk(&["task", "take", "task_1", "--as", " "]);
+    assert_eq!(home.json_command(&["task", "take", "task_1", "--as", "ada"]).failure().0, "task_not_found");
+    let nobody = home.json_command(&["task", "take", "task_1", "--as", " "]);
     assert_eq!(nobody.status, Some(2), "{nobody:?}");
 }

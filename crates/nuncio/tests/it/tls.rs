@@ -22,7 +22,7 @@ fn serve(home: &Home) -> Nuncio {
 }
 
 #[tokio::test]
-async fn https_is_served_to_whoever_trusts_the_certificate_and_plain_http_is_not() {
+async fn tls_server_serves_https_to_trusting_clients_and_refuses_http() {
     let home = Home::script();
     let trusted = certificate(&home);
     let server = serve(&home).start();
@@ -42,7 +42,7 @@ async fn https_is_served_to_whoever_trusts_the_certificate_and_plain_http_is_not
 }
 
 #[test]
-fn the_next_command_goes_where_the_first_one_went() {
+fn printed_next_command_keeps_address_and_ca_options() {
     let home = Home::hotel();
     certificate(&home);
     let server = serve(&home).start();
@@ -69,7 +69,7 @@ fn the_next_command_goes_where_the_first_one_went() {
 }
 
 #[test]
-fn a_wrong_certificate_or_key_is_refused_and_named() {
+fn wrong_certificate_or_key_is_refused_with_its_file() {
     let home = Home::script();
     certificate(&home);
     let own = fs::read_to_string(home.path("key.pem")).unwrap();

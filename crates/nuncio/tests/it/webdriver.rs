@@ -20,7 +20,6 @@ pub(crate) const ESCAPE: &str = "\u{E00C}";
 pub(crate) const SHIFT: &str = "\u{E008}";
 pub(crate) const TAB: &str = "\u{E004}";
 
-/// Whose browser it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader {
     pub(crate) width: u32,
@@ -43,14 +42,12 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// What the tests were told about where something is.
 pub(crate) fn told(variable: &str) -> String {
     std::env::var(variable)
         .unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`, which installs what is needed"))
 }
 
 impl Browser {
-    /// A new window.
     pub(crate) async fn open(reader: Reader) -> Self {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().unwrap();
@@ -105,17 +102,14 @@ impl Browser {
         self.post("/refresh", &json!({})).await;
     }
 
-    /// What a line of script comes to.
     pub(crate) async fn eval(&self, expression: &str) -> Value {
         self.run(&format!("return {expression}"), &[]).await
     }
 
-    /// What a script returns.
     pub(crate) async fn run(&self, script: &str, arguments: &[Value]) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": arguments})).await
     }
 
-    /// What a script resolves to: it calls its last argument.
     pub(crate) async fn run_async(&self, script: &str) -> Value {
         self.post("/execute/async", &json!({"script": script, "args": []})).await
     }
@@ -170,7 +164,6 @@ impl Browser {
         self.post("/frame", &json!({"id": 0})).await;
     }
 
-    /// What the browser complained about since it was asked last.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"})).await;
         entries.as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap().to_owned()).collect()

@@ -4,23 +4,23 @@ use std::path::Path;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_device::audit::Chained;
+use nuncio_device::audit::ChainedEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::output::fault;
 
-/// The entries of a file, with what is wrong with each.
+/// The entries of an exported device record, with the faults of each.
 #[derive(Debug)]
 pub(super) struct DeviceRecord {
-    entries: Vec<(Chained, Option<String>)>,
+    entries: Vec<(ChainedEntry, Option<String>)>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Exported {
+struct DeviceExport {
     hash: Digest,
     #[serde(flatten)]
-    chained: Chained,
+    chained: ChainedEntry,
 }
 
 impl DeviceRecord {
@@ -38,12 +38,12 @@ impl DeviceRecord {
 
     fn parse(text: &str) -> serde_json::Result<Self> {
         let whole = serde_json::from_str::<Value>(text).ok().map(|value| value["entries"].clone());
-        let exported: Vec<Exported> = match whole.filter(Value::is_array) {
+        let exported: Vec<DeviceExport> = match whole.filter(Value::is_array) {
             Some(entries) => serde_json::from_value(entries)?,
             None => text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?,
         };
         let wrong = |at: usize| {
-            let Exported { hash, chained } = &exported[at];
+            let DeviceExport { hash, chained } = &exported[at];
             let real = chained.hash();
             let next = exported.get(at + 1).map(|next| &next.chained);
             if real != *hash {
@@ -56,11 +56,11 @@ impl DeviceRecord {
         Ok(Self { entries })
     }
 
-    /// What the device says about the call of an explained audit record.
+    /// The device's entries about the call of an audit record.
     pub(super) fn evidence(&self, explained: &Value) -> Vec<Value> {
         let record = &explained["record"];
         let messages = record["references"]["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let by_message = |chained: &Chained| {
+        let by_message = |chained: &ChainedEntry| {
             messages
                 .iter()
                 .any(|message| chained.entry.message_id.as_ref().is_some_and(|id| message["id"] == id.as_str()))
@@ -75,11 +75,11 @@ impl DeviceRecord {
         if found.is_empty() && !messages.is_empty() {
             return vec![evidence("entry", "missing", "no entry is of a message that carried the call")];
         }
-        let one = |(chained, wrong): &&(Chained, Option<String>)| {
+        let one = |(chained, wrong): &&(ChainedEntry, Option<String>)| {
             let name = format!("entry {}", chained.seq);
             match wrong.clone().or_else(|| disagreement(chained, explained, messages)) {
                 Some(why) => evidence(&name, "changed", &why),
-                None => evidence(&name, "holds", &said(chained)),
+                None => evidence(&name, "holds", &describe_entry(chained)),
             }
         };
         found.iter().map(one).collect()
@@ -90,15 +90,15 @@ fn evidence(name: &str, state: &str, says: &str) -> Value {
     json!({"kept_by": "device", "name": name, "state": state, "says": says})
 }
 
-fn said(chained: &Chained) -> String {
+fn describe_entry(chained: &ChainedEntry) -> String {
     let entry = &chained.entry;
     let asked = if entry.asked { "the person was asked" } else { "the person was not asked" };
     let reason = entry.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("{}{reason}, {asked}", entry.status)
 }
 
-/// The first thing that a device's entry and an audit record say differently.
-fn disagreement(chained: &Chained, explained: &Value, messages: &[Value]) -> Option<String> {
+/// The first difference between a device entry and an audit record.
+fn disagreement(chained: &ChainedEntry, explained: &Value, messages: &[Value]) -> Option<String> {
     let (entry, record) = (&chained.entry, &explained["record"]);
     let differs = |what: &str, device: &str, server: &Value| {
         let same = server.is_null() || *server == device;
@@ -122,7 +122,7 @@ fn disagreement(chained: &Chained, explained: &Value, messages: &[Value]) -> Opt
 
 /// The device may have seen a later entry of the ledger than the server, or an earlier one; it is the same ledger if
 /// the server has that entry with that hash.
-fn ledger_differs(chained: &Chained, explained: &Value) -> Option<String> {
+fn ledger_differs(chained: &ChainedEntry, explained: &Value) -> Option<String> {
     let reference = chained.entry.ledger.as_ref()?;
     let evidence = explained["evidence"].as_array()?.iter().find(|one| one["kept_by"] == "ledger")?;
     let place = usize::try_from(reference.seq.checked_sub(1)?).ok()?;
@@ -158,7 +158,7 @@ fn outcome_differs(status: &str, record: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn entry(status: &str, prev_hash: Digest, seq: u64) -> Chained {
+    fn entry(status: &str, prev_hash: Digest, seq: u64) -> ChainedEntry {
         serde_json::from_value(json!({
             "seq": seq, "prev_hash": prev_hash, "call_id": "c1", "agent_id": "hotel", "tool_name": "read_file",
             "scope": "filesystem:read", "arguments_digest": "00", "status": status, "asked": true,

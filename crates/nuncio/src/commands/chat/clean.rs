@@ -1,4 +1,4 @@
-//! What an agent says goes to a terminal: nothing in it may move the cursor, hide a part or turn the
+//! Sanitises agent text for the terminal: nothing in it may move the cursor, hide a part or turn the
 //! direction of a line around.
 
 use std::borrow::Cow;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_given_nothing_to_obey() {
+    fn terminal_is_given_nothing_to_obey() {
         assert_eq!(clean("a\x1b[2Jb\x07"), "a\\u{1b}[2Jb\\u{7}");
         assert_eq!(clean("rm \u{202e}x"), "rm \\u{202e}x");
         assert_eq!(clean("a\r\nb\tü 你好"), "a\nb\tü 你好");

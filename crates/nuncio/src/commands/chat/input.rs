@@ -1,4 +1,4 @@
-//! What the user types, and Ctrl-C.
+//! Typed lines and Ctrl-C of a chat.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -7,10 +7,8 @@ use tokio::sync::mpsc;
 
 use super::screen::Screen;
 
-/// What came from the user.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// A line.
+pub(super) enum InputEvent {
     Line(String),
     /// Ctrl-C.
     Interrupted,
@@ -18,12 +16,11 @@ pub(super) enum Heard {
     End,
 }
 
-/// The user's side.
 #[derive(Debug)]
 pub(super) struct Input {
     lines: mpsc::Receiver<String>,
     interrupt: Signal,
-    /// Whether someone sits there who needs to be told when to type.
+    /// Whether input comes from a terminal, which needs a prompt.
     prompts: bool,
 }
 
@@ -45,15 +42,15 @@ impl Input {
     }
 
     /// Waits for a line.
-    pub(super) async fn ask(&mut self, screen: &mut Screen, prompt: &str) -> Heard {
+    pub(super) async fn ask(&mut self, screen: &mut Screen, prompt: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(prompt);
         }
         self.next(screen).await
     }
 
-    /// Waits for the answer to a question, which is worth reading also where nobody sits.
-    pub(super) async fn answer(&mut self, screen: &mut Screen, question: &str) -> Heard {
+    /// Waits for the answer to a question, which is printed also without a terminal.
+    pub(super) async fn answer(&mut self, screen: &mut Screen, question: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(question);
         } else {
@@ -62,12 +59,12 @@ impl Input {
         self.next(screen).await
     }
 
-    async fn next(&mut self, screen: &mut Screen) -> Heard {
+    async fn next(&mut self, screen: &mut Screen) -> InputEvent {
         let heard = tokio::select! {
-            line = self.lines.recv() => line.map_or(Heard::End, Heard::Line),
-            _ = self.interrupt.recv() => Heard::Interrupted,
+            line = self.lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
+            _ = self.interrupt.recv() => InputEvent::Interrupted,
         };
-        if self.prompts && !matches!(heard, Heard::Line(_)) {
+        if self.prompts && !matches!(heard, InputEvent::Line(_)) {
             screen.line_break();
         }
         heard

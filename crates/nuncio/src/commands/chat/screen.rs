@@ -1,9 +1,9 @@
-//! What the user sees: text as it comes, or one JSON event a line.
+//! Output of a chat: streamed text, or one JSON event per line.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
-use nuncio_aap::client::{Conversation, Ended, Received, Update};
+use nuncio_aap::client::{AapConversation, Received, TurnEnd, Update};
 use nuncio_core::event::OutputKind;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::StopReason;
@@ -11,33 +11,30 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::clean::clean;
-use super::words::Words;
+use super::texts::ChatTexts;
 use super::wrap::Wrap;
-use crate::output::word;
+use crate::output::shell_quote;
 
 /// How many characters of a tool's answer are shown.
 const MAX_RESULT: usize = 1000;
 
-/// Where the chat is shown.
 #[derive(Debug)]
 pub(super) struct Screen {
-    words: Words,
+    words: ChatTexts,
     json: bool,
     wrap: Wrap,
-    /// Who is speaking.
     voice: Option<OutputKind>,
 }
 
 impl Screen {
-    pub(super) fn new(words: Words, json: bool) -> Self {
+    pub(super) fn new(words: ChatTexts, json: bool) -> Self {
         Self { words, json, wrap: Wrap::new(width()), voice: None }
     }
 
-    pub(super) fn words(&self) -> Words {
+    pub(super) fn texts(&self) -> ChatTexts {
         self.words
     }
 
-    /// Something that happened in a turn.
     pub(super) fn update(&mut self, update: &Update) {
         if self.json {
             return println!("{}", event(update));
@@ -53,7 +50,6 @@ impl Screen {
         }
     }
 
-    /// A tool call with its arguments in view.
     pub(super) fn call(&mut self, call: &ToolCall) {
         if !self.json {
             self.rest();
@@ -62,7 +58,6 @@ impl Screen {
         }
     }
 
-    /// A tool's answer.
     pub(super) fn result(&mut self, content: &Content) {
         if !self.json {
             self.rest();
@@ -73,7 +68,7 @@ impl Screen {
         }
     }
 
-    fn ended(&mut self, ended: &Ended) {
+    fn ended(&mut self, ended: &TurnEnd) {
         self.rest();
         if ended.received == Received::Incomplete && ended.stop.error.is_none() {
             self.note(self.words.incomplete);
@@ -99,7 +94,6 @@ impl Screen {
         self.styled(why, |text| text.red().to_string());
     }
 
-    /// A word of the chat's own.
     pub(super) fn note(&mut self, text: &str) {
         if !self.json {
             self.rest();
@@ -107,7 +101,7 @@ impl Screen {
         }
     }
 
-    pub(super) fn welcome(&mut self, conversation: &Conversation) {
+    pub(super) fn welcome(&mut self, conversation: &AapConversation) {
         let agent = conversation.agent();
         if self.json {
             let session = json!({"event": "session", "sessionId": conversation.session(), "agent": agent.name});
@@ -125,7 +119,7 @@ impl Screen {
     pub(super) fn farewell(&mut self, again: &str, session: &str) {
         if !self.json {
             self.rest();
-            let line = format!("{} {again} --session {}", self.words.go_on_with, word(session));
+            let line = format!("{} {again} --session {}", self.words.go_on_with, shell_quote(session));
             println!("{}", clean(&line).dimmed());
         }
     }
@@ -147,16 +141,16 @@ impl Screen {
         self.failed(&format!("{} {}", clean(command), self.words.unknown_command));
     }
 
-    pub(super) fn tools(&mut self, conversation: &Conversation) {
+    pub(super) fn tools(&mut self, conversation: &AapConversation) {
         if self.json {
-            let (theirs, own) = (conversation.switched_on(), conversation.own_tools());
+            let (theirs, own) = (conversation.enabled_tools(), conversation.own_tools());
             return println!("{}", json!({"event": "tools", "agent": theirs, "client": own}));
         }
         let described = |name: &str| {
             let tool = conversation.agent().tools.iter().find(|tool| tool.name == name);
             tool.map(|tool| tool.description.clone()).unwrap_or_default()
         };
-        let (theirs, own) = (conversation.switched_on(), conversation.own_tools());
+        let (theirs, own) = (conversation.enabled_tools(), conversation.own_tools());
         if theirs.is_empty() && own.is_empty() {
             return self.note(self.words.no_tools);
         }
@@ -217,7 +211,6 @@ impl Screen {
         flush();
     }
 
-    /// The end of a line that the user left.
     pub(super) fn line_break(&mut self) {
         println!();
     }
@@ -231,7 +224,7 @@ impl Screen {
         self.put(voice, &out);
     }
 
-    /// Ends what is being said.
+    /// Ends the current text block.
     fn rest(&mut self) {
         if let Some(voice) = self.voice.take() {
             let out = self.wrap.end();
@@ -274,7 +267,7 @@ fn event(update: &Update) -> Value {
         Update::Result { call, content } => json!({"event": "tool_result", "toolCallId": call, "content": content}),
         Update::Interrupted => json!({"event": "interrupted"}),
         Update::Unknown { event, data } => json!({"event": "unknown", "name": event, "data": data}),
-        Update::Ended(Ended { stop, received, .. }) => {
+        Update::Ended(TurnEnd { stop, received, .. }) => {
             let received = match received {
                 Received::Whole => "whole",
                 Received::Continued => "continued",
@@ -296,7 +289,7 @@ fn event(update: &Update) -> Value {
     }
 }
 
-/// The columns of the terminal, or of `COLUMNS`; none when nobody looks at lines.
+/// Width of the terminal, or `COLUMNS`; none if the output is not a terminal.
 fn width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     if std::io::stdout().is_terminal() {

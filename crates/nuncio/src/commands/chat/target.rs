@@ -1,4 +1,4 @@
-//! Where to: an address, a domain, or this machine.
+//! Parses a chat target: a URL, a domain, or this machine.
 
 use nuncio_core::address;
 use url::Url;
@@ -25,14 +25,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_tried_below_aap_first() {
+    fn host_is_tried_below_aap_first() {
         assert_eq!(tried("localhost:7400"), ["http://localhost:7400/aap", "http://localhost:7400/"]);
         assert_eq!(tried("agents.example:8443"), ["https://agents.example:8443/aap", "https://agents.example:8443/"]);
         assert_eq!(tried("https://localhost:1/"), ["https://localhost:1/aap", "https://localhost:1/"]);
     }
 
     #[test]
-    fn an_address_with_a_path_is_taken_at_its_word() {
+    fn address_with_a_path_is_taken_at_its_word() {
         assert_eq!(tried("https://agents.example/v3/aap?x=1#y"), ["https://agents.example/v3/aap"]);
         assert_eq!(tried("localhost:7400/aap"), ["http://localhost:7400/aap"]);
     }

@@ -17,10 +17,9 @@ use crate::output::WrongUsage;
 
 /// How much of what a program prints is passed on.
 const MAX_OUTPUT: u64 = 256 * 1024;
-/// How long a program may take when its file does not say.
+/// Default time limit of a local tool.
 const PATIENCE: u64 = 60;
 
-/// A tool that runs here.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LocalTool {
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_gets_its_arguments_and_its_words_are_the_result() {
+    async fn program_gets_its_arguments_and_its_words_are_the_result() {
         let arguments = json!({"a": 1}).as_object().unwrap().clone();
         assert_eq!(tool(r#"["cat"]"#).run(&arguments).await, r#"{"a":1}"#);
         assert_eq!(
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_tool_is_refused_with_the_reason() {
+    fn file_that_is_no_tool_is_refused_with_the_reason() {
         for (bad, why) in [
             ("name = \"t\"", "description"),
             ("name = \"a b\"\ndescription = \"\"\ncommand = [\"x\"]", "tool name"),

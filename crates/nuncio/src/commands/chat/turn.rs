@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use nuncio_aap::client::{ClientError, Conversation, Exchange, Pending, Update};
+use nuncio_aap::client::{AapConversation, ClientError, Exchange, UnansweredCall, Update};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::CallAnswer;
 
-use super::input::{Heard, Input};
+use super::input::{Input, InputEvent};
 use super::screen::Screen;
 use super::tool::LocalTool;
 
@@ -37,18 +37,18 @@ pub(super) async fn watch(mut exchange: Exchange<'_>, screen: &mut Screen, user:
             },
             () = user.interrupted() => {
                 if stopped {
-                    screen.note(screen.words().stopped);
+                    screen.note(screen.texts().stopped);
                     return false;
                 }
                 stopped = true;
-                screen.note(screen.words().stopping);
+                screen.note(screen.texts().stopping);
                 let (client, session) = (client.clone(), session.clone());
                 stopping = Some(async move { client.cancel(&session).await }.boxed());
             }
             outcome = wait(&mut stopping) => {
                 stopping = None;
                 if outcome.is_err() {
-                    screen.note(screen.words().cannot_stop);
+                    screen.note(screen.texts().cannot_stop);
                     return false;
                 }
             }
@@ -67,16 +67,15 @@ async fn wait(stopping: &mut Option<BoxFuture<'static, Result<(), ClientError>>>
 #[derive(Debug)]
 pub(super) struct Answers {
     tools: Vec<LocalTool>,
-    /// Whether nobody is asked about anything.
+    /// Whether every call is allowed without asking (`--trust`).
     trust: bool,
-    /// Whether nobody is there to be asked.
+    /// Whether there is no terminal to ask at.
     alone: bool,
     /// The tools the user has allowed for this session.
     allowed: HashSet<ToolName>,
 }
 
-/// What the user said of a call.
-enum Word {
+enum CallDecision {
     Yes,
     No(Option<String>),
 }
@@ -102,7 +101,7 @@ impl Answers {
     /// Answers to all calls that wait; none when the user would rather not.
     pub(super) async fn give(
         &mut self,
-        conversation: &mut Conversation,
+        conversation: &mut AapConversation,
         screen: &mut Screen,
         user: &mut Input,
         show: bool,
@@ -110,11 +109,11 @@ impl Answers {
         let pending = conversation.pending().to_vec();
         let show = show || pending.len() > 1;
         let mut answers = Vec::new();
-        for Pending { call, awaits } in pending {
+        for UnansweredCall { call, awaits } in pending {
             let word = if self.trust || self.allowed.contains(&call.name) {
-                Word::Yes
+                CallDecision::Yes
             } else if self.alone {
-                Word::No(Some("nobody is there to be asked".to_owned()))
+                CallDecision::No(Some("nobody is there to be asked".to_owned()))
             } else {
                 if show {
                     screen.call(&call);
@@ -122,17 +121,17 @@ impl Answers {
                 self.ask(&call.name, conversation, screen, user).await?
             };
             let answer = match (awaits, word) {
-                (AwaitedAnswer::Permission, Word::Yes) => {
+                (AwaitedAnswer::Permission, CallDecision::Yes) => {
                     CallAnswer::Permission { call: call.id, granted: true, reason: None }
                 }
-                (AwaitedAnswer::Permission, Word::No(reason)) => {
+                (AwaitedAnswer::Permission, CallDecision::No(reason)) => {
                     CallAnswer::Permission { call: call.id, granted: false, reason }
                 }
                 (AwaitedAnswer::Result, word) => {
                     let content = match word {
-                        Word::No(None) => "Tool call denied".to_owned(),
-                        Word::No(Some(reason)) => format!("Tool call denied: {reason}"),
-                        Word::Yes => match self.tools.iter().find(|tool| *tool.name() == call.name) {
+                        CallDecision::No(None) => "Tool call denied".to_owned(),
+                        CallDecision::No(Some(reason)) => format!("Tool call denied: {reason}"),
+                        CallDecision::Yes => match self.tools.iter().find(|tool| *tool.name() == call.name) {
                             Some(tool) => tokio::select! {
                                 output = tool.run(&call.input) => output,
                                 () = user.interrupted() => "Tool execution failed: the user stopped it".to_owned(),
@@ -154,26 +153,26 @@ impl Answers {
     async fn ask(
         &mut self,
         tool: &ToolName,
-        conversation: &mut Conversation,
+        conversation: &mut AapConversation,
         screen: &mut Screen,
         user: &mut Input,
-    ) -> Option<Word> {
-        let words = screen.words();
+    ) -> Option<CallDecision> {
+        let words = screen.texts();
         let question = format!("{} {}: ", words.allow.replace("{tool}", tool.as_str()), words.choices);
         loop {
-            let Heard::Line(line) = user.answer(screen, &question).await else { return None };
+            let InputEvent::Line(line) = user.answer(screen, &question).await else { return None };
             let line = line.trim();
             let (first, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             match first.to_lowercase().as_str() {
-                "y" | "yes" | "是" | "允许" => return Some(Word::Yes),
+                "y" | "yes" | "是" | "允许" => return Some(CallDecision::Yes),
                 "a" | "always" | "始终" => {
                     self.allowed.insert(tool.clone());
                     conversation.trust(tool.as_str());
-                    return Some(Word::Yes);
+                    return Some(CallDecision::Yes);
                 }
                 "n" | "no" | "否" | "拒绝" => {
                     let reason = reason.trim();
-                    return Some(Word::No((!reason.is_empty()).then(|| reason.to_owned())));
+                    return Some(CallDecision::No((!reason.is_empty()).then(|| reason.to_owned())));
                 }
                 _ => screen.note(words.again),
             }

@@ -52,14 +52,14 @@ impl Wrap {
         out
     }
 
-    /// What is held back; the line goes on after it.
+    /// Returns the held-back word without ending the line.
     pub(crate) fn flush(&mut self) -> String {
         let mut out = String::new();
         self.put_word(&mut out);
         out
     }
 
-    /// What is held back, and the end of the line if one has begun.
+    /// Returns the held-back word and ends the line if one has begun.
     pub(crate) fn end(&mut self) -> String {
         let mut out = self.flush();
         if self.column > 0 {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_the_line_is_cut_and_lines_of_its_own_stay() {
+    fn word_longer_than_the_line_is_cut_and_lines_of_its_own_stay() {
         assert_eq!(wrapped(20, &[&"x".repeat(45)]), format!("{0}\n{0}\nxxxxx\n", "x".repeat(20)));
         assert_eq!(wrapped(20, &["a\n  b\n\nc"]), "a\n  b\n\nc\n");
     }

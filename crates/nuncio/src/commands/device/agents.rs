@@ -9,16 +9,16 @@ use nuncio_server::SystemClock;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::orders::{Order, carry_out};
+use super::commands::{DeviceCommand, carry_out};
 use super::passphrase::confirmed;
 use crate::cli::DeviceHome;
 use crate::commands::chat::clean::clean;
-use crate::commands::desk::{parsed, show};
+use crate::commands::operator::{parsed, show};
 use crate::output::{WrongUsage, cell, table};
 
 /// `nuncio device agents`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
-    let answer = carry_out(home, Order::Agents).await?;
+    let answer = carry_out(home, DeviceCommand::Agents).await?;
     show(json, &answer, |answer| {
         let row = |agent: &Value| ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec();
         let rows: Vec<_> = answer["agents"].as_array().into_iter().flatten().map(row).collect();
@@ -30,8 +30,8 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the person wants to allow, as it was typed.
-pub(super) struct Wish {
+/// The options of `nuncio device allow`, as typed.
+pub(super) struct AllowRequest {
     pub(super) scopes: Vec<String>,
     pub(super) all_low: bool,
     pub(super) once: bool,
@@ -39,25 +39,24 @@ pub(super) struct Wish {
 }
 
 /// `nuncio device allow`
-pub(super) async fn allow(home: &DeviceHome, agent: &str, wish: Wish, json: bool) -> anyhow::Result<()> {
+pub(super) async fn allow(home: &DeviceHome, agent: &str, wish: AllowRequest, json: bool) -> anyhow::Result<()> {
     let term = match wish.time {
         Some(text) => GrantTerm::Until(SystemClock.now().after(parsed(span(&text))?)),
         None if wish.once => GrantTerm::Once,
         None => GrantTerm::UntilRevoked,
     };
     let scopes = wish.scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
-    let order = Order::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low: wish.all_low, term };
+    let order = DeviceCommand::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low: wish.all_low, term };
     let mut answer = carry_out(home, order).await?;
     let name = answer.as_object_mut().and_then(|answer| answer.remove("name")).unwrap_or_default();
     show(json, &answer, |answer| match &answer["ask"] {
         Value::Null => println!("{} may now, and nothing else: {}", cell(&name).bold(), cell(&answer["allowed"])),
-        ask => asked(ask),
+        ask => print_ask(ask),
     });
     Ok(())
 }
 
-/// What an agent asks, for people.
-fn asked(ask: &Value) {
+fn print_ask(ask: &Value) {
     println!("{} ({}) asks for:", cell(&ask["name"]).bold(), cell(&ask["agent"]));
     let row = |scope: &Value| {
         let state = match (&scope["granted"], &scope["suspended"]) {
@@ -76,14 +75,14 @@ fn asked(ask: &Value) {
 /// `nuncio device revoke`
 pub(super) async fn revoke(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
-    let answer = carry_out(home, Order::Revoke { agent: agent.clone() }).await?;
+    let answer = carry_out(home, DeviceCommand::Revoke { agent: agent.clone() }).await?;
     show(json, &answer, |_| println!("{} may do nothing here now.", agent.bold()));
     Ok(())
 }
 
 /// `nuncio device verify`
 pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
-    let answer = carry_out(home, Order::Verify { agent: parsed(AgentId::parse(agent))? }).await?;
+    let answer = carry_out(home, DeviceCommand::Verify { agent: parsed(AgentId::parse(agent))? }).await?;
     show(json, &answer, |answer| {
         println!("{}", cell(&answer["safety_number"]));
         eprintln!("{}", "The agent's owner sees the same number, if nobody is between you.".dimmed());
@@ -94,7 +93,7 @@ pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow
 /// `nuncio device accept`
 pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
-    let changed = carry_out(home, Order::Changed { agent: agent.clone() }).await?;
+    let changed = carry_out(home, DeviceCommand::Changed { agent: agent.clone() }).await?;
     if !json {
         eprintln!("The keys of {} are others than before:", agent.bold());
         eprintln!("{}.", cell(&changed["why"]));
@@ -110,7 +109,7 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
     }
     let device: DeviceId = parsed(serde_json::from_value(changed["device"].clone()))?;
     let fingerprint: Digest = parsed(serde_json::from_value(changed["fingerprint"].clone()))?;
-    let accepted = carry_out(home, Order::Accept { agent: agent.clone(), device, fingerprint }).await?;
+    let accepted = carry_out(home, DeviceCommand::Accept { agent: agent.clone(), device, fingerprint }).await?;
     let answer = json!({
         "agent": agent, "accepted": changed["device"], "was": changed["was"],
         "safety_number": accepted["safety_number"],

@@ -10,16 +10,15 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::manifest::Presets;
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{Clipboard, Desktop, Folders, GeoClue, Notify, Place, Shelf, Tools};
+use nuncio_device::tools::{Clipboard, Desktop, Folders, GeoClue, Location, Notify, Tools, ToolsFolder};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 
-use super::{mcp, storage, told};
+use super::{device_error, mcp, storage};
 use crate::cli::DeviceHome;
-use crate::output::{WrongUsage, fault, word};
+use crate::output::{WrongUsage, fault, shell_quote};
 
-/// Where it is.
 pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     match &home.path {
         Some(path) => Ok(path.clone()),
@@ -39,7 +38,6 @@ pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// What a device there stands on.
 pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
     install_crypto();
     let folder = prepare_folder(home)?;
@@ -71,12 +69,11 @@ fn presets(folder: &Path) -> anyhow::Result<Presets> {
     Ok(presets)
 }
 
-/// The device that lives there.
 pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<Device> {
-    if let Some(device) = Device::open(config).map_err(told)? {
+    if let Some(device) = Device::open(config).map_err(device_error)? {
         return Ok(device);
     }
-    let at = home.path.as_ref().map(|path| format!(" --home {}", word(&path.display().to_string())));
+    let at = home.path.as_ref().map(|path| format!(" --home {}", shell_quote(&path.display().to_string())));
     let message = format!(
         "no device lives in {} yet; make one with `nuncio device enrol URL CODE{}`, or name another folder with --home",
         folder_of(home)?.display(),
@@ -85,7 +82,6 @@ pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<
     Err(fault(Code::DataDirUnusable, message))
 }
 
-/// What the device can do.
 pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Tools> {
     let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
     let desktop = Desktop::here();
@@ -100,14 +96,14 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Too
     let place = home.join("place.toml");
     tools = match text_of(&place)? {
         Some(text) => {
-            let place: Place = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
+            let place: Location = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
             tools.under(scope("location:read")?, Arc::new(place))
         }
         None => tools.under(scope("location:read")?, Arc::new(GeoClue::of(desktop))),
     };
     let folder = home.join("tools");
     let user = std::env::var_os("HOME").map(PathBuf::from);
-    let shelf = Shelf { folder: std::path::absolute(&folder)?, home: home.to_owned(), user };
+    let shelf = ToolsFolder { folder: std::path::absolute(&folder)?, home: home.to_owned(), user };
     for (path, text) in files(&folder)? {
         let own = shelf.read(&text).map_err(|why| wrong(&path, &why))?;
         if tools.has(&own.name) {
@@ -154,7 +150,6 @@ pub(super) fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// What is wrong with a file of the person's.
 pub(super) fn wrong(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
     fault(Code::ConfigInvalid, format!("{}: {why}", path.display()))
 }

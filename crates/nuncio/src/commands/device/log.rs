@@ -1,4 +1,4 @@
-//! What happened on the device, and who it is.
+//! The device's log and its status.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use nuncio_device::tools::confinement;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
+use super::commands::{DeviceCommand, carry_out};
 use super::home::folder_of;
-use super::orders::{Order, carry_out};
 use super::storage::describe;
 use super::written;
 use crate::cli::DeviceHome;
-use crate::commands::desk::show;
+use crate::commands::operator::show;
 use crate::output::{cell, fault, table};
 
 /// `nuncio device audit`
 pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
-    let answer = carry_out(home, Order::Audit).await?;
+    let answer = carry_out(home, DeviceCommand::Audit).await?;
     let entries = answer["entries"].as_array().map_or(&[][..], Vec::as_slice);
     let count = cell(&answer["verified"]);
     if let Some(file) = export {
@@ -44,7 +44,7 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
 
 /// `nuncio device status`
 pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
-    let mut answer = carry_out(home, Order::Status).await?;
+    let mut answer = carry_out(home, DeviceCommand::Status).await?;
     answer["home"] = folder_of(home)?.display().to_string().into();
     answer["programs"] = json!(confinement());
     let (sealed_by, value) = describe(&folder_of(home)?);

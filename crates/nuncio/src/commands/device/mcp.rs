@@ -14,7 +14,7 @@ use nuncio_core::declaration;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
-use nuncio_device::tools::{Family, LocalTool, ToolFailure, Tools};
+use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
 use nuncio_engine::ports::runner::{ProgramStart, RunCall, RunError, SentMessages, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
@@ -26,13 +26,13 @@ use url::{Host, Url};
 
 use super::home::{files, wrong};
 
-/// Whose servers they are, as far as whoever runs them minds.
+/// The placeholder agent that the runners need for the device's servers.
 const DEVICE: &str = "[agent]\nname = \"device\"\nversion = \"1.0.0\"\n";
 
 /// A server, as its file declares it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct McpServerFile {
     command: Option<Vec<String>>,
     url: Option<Url>,
     scope: Option<ScopeId>,
@@ -45,7 +45,7 @@ pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
     let folder = home.join("mcp");
     let mut runners = None;
     for (path, text) in files(&folder)? {
-        let written: Written = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
+        let written: McpServerFile = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = BackendName::parse(name).map_err(|why| wrong(&path, &format!("the file's name: {why}")))?;
         let transport = transport(&written).map_err(|why| wrong(&path, &why))?;
@@ -65,14 +65,14 @@ pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
             tools = tools.named(name.clone(), scope, Arc::new(McpTool { server: Arc::clone(&server), name }));
         }
         if let Some(scope) = written.scope {
-            tools = tools.family(scope, Arc::new(AllOf(server)));
+            tools = tools.family(scope, Arc::new(ServerTools(server)));
         }
     }
     Ok(tools)
 }
 
 /// How a server is reached: a program, or an address of this machine.
-fn transport(written: &Written) -> Result<McpTransport, String> {
+fn transport(written: &McpServerFile) -> Result<McpTransport, String> {
     match (&written.command, &written.url) {
         (Some(argv), None) if argv.first().is_none_or(String::is_empty) => Err("`command` names no program".to_owned()),
         (Some(argv), None) => Ok(McpTransport::Stdio { argv: argv.clone(), env: Vec::new() }),
@@ -94,7 +94,7 @@ fn transport(written: &Written) -> Result<McpTransport, String> {
     }
 }
 
-/// What runs the servers; their files and programs are at home in that folder.
+/// The runners of the device's MCP servers; relative paths are resolved in the folder.
 fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
     install_crypto();
     let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(anyhow::Error::msg)?;
@@ -116,15 +116,14 @@ fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
 struct Server {
     runners: Arc<Runners>,
     name: BackendName,
-    /// An agent that has nothing but this server.
     agent: Arc<Agent>,
-    listed: OnceCell<Listed>,
+    listed: OnceCell<ListedTools>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct ListedTools {
     tools: BTreeMap<ToolName, Arc<Tool>>,
-    /// Why the others are not among them.
+    /// Reasons why other tools cannot be used.
     unusable: Vec<String>,
 }
 
@@ -136,11 +135,11 @@ impl Server {
         Ok(Self { runners, name, agent: Arc::new(agent), listed: OnceCell::new() })
     }
 
-    /// What it has; it is asked once.
-    async fn listed(&self) -> Result<&Listed, ToolFailure> {
+    /// The tools of the server, listed once.
+    async fn listed(&self) -> Result<&ListedTools, ToolFailure> {
         let ask = async || {
             let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
-            let mut listed = Listed { tools: BTreeMap::new(), unusable: Vec::new() };
+            let mut listed = ListedTools { tools: BTreeMap::new(), unusable: Vec::new() };
             for offer in offers {
                 listed.tools.extend(offer.tools.into_iter().map(|tool| (tool.name.clone(), Arc::new(tool))));
                 listed.unusable.extend(offer.unusable);
@@ -176,7 +175,7 @@ impl Server {
     }
 }
 
-/// The result for an agent: what was meant for programs, or else the words.
+/// The result for an agent: structured content, or else the text.
 fn result(output: &ToolOutput) -> Value {
     match (output.structured.clone(), output.message_content()) {
         (Some(structured), _) => structured,
@@ -187,10 +186,10 @@ fn result(output: &ToolOutput) -> Value {
 
 /// All the tools of a server.
 #[derive(Debug)]
-struct AllOf(Arc<Server>);
+struct ServerTools(Arc<Server>);
 
 #[async_trait]
-impl Family for AllOf {
+impl ToolSource for ServerTools {
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
         let Self(server) = self;
         let known = server.listed().await?.tools.contains_key(name);
@@ -198,7 +197,6 @@ impl Family for AllOf {
     }
 }
 
-/// One tool of a server.
 #[derive(Debug)]
 struct McpTool {
     server: Arc<Server>,
@@ -208,7 +206,7 @@ struct McpTool {
 #[async_trait]
 impl LocalTool for McpTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let Listed { tools, unusable } = self.server.listed().await?;
+        let ListedTools { tools, unusable } = self.server.listed().await?;
         let Some(tool) = tools.get(&self.name) else {
             let said = format!("`{}`", self.name);
             let why = unusable.iter().find(|why| why.contains(&said)).cloned();

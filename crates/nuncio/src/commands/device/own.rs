@@ -7,22 +7,22 @@ use anstream::{eprintln, println};
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_device::prompt::Nobody;
+use nuncio_device::prompt::DenyAll;
 use nuncio_device::tools::Tools;
 use nuncio_device::{BackupFile, Device};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::orders::{Order, carry_out, take_alone};
-use super::passphrase::{self, Asked, confirmed};
-use super::{came_in, told, written};
+use super::commands::{DeviceCommand, carry_out, take_alone};
+use super::passphrase::{self, PassphraseUse, confirmed};
+use super::{came_in, device_error, written};
 use crate::cli::DeviceHome;
-use crate::commands::desk::{parsed, show};
+use crate::commands::operator::{parsed, show};
 use crate::output::{WrongUsage, cell, fault, table};
 
 /// `nuncio device devices`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
-    let answer = carry_out(home, Order::Devices).await?;
+    let answer = carry_out(home, DeviceCommand::Devices).await?;
     show(json, &answer, |answer| {
         let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
         let row = |device: &Value| {
@@ -49,7 +49,6 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is compared on two screens.
 fn compare(device: &Value) {
     if let Some(number) = device["number"].as_str() {
         eprintln!("  {}  {}", "number".dimmed(), number.bold());
@@ -59,7 +58,6 @@ fn compare(device: &Value) {
     }
 }
 
-/// A fingerprint in two lines of four groups.
 fn lines_of(fingerprint: &Value) -> [String; 2] {
     let grouped = fingerprint.as_str().and_then(Digest::parse).map(|digest| digest.grouped()).unwrap_or_default();
     let (one, other) = grouped.split_at_checked(36).unwrap_or((&grouped, ""));
@@ -68,7 +66,7 @@ fn lines_of(fingerprint: &Value) -> [String; 2] {
 
 /// `nuncio device invite`: the code alone on standard output, so that it can be piped; the rest beside it.
 pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
-    let answer = carry_out(home, Order::Invite).await?;
+    let answer = carry_out(home, DeviceCommand::Invite).await?;
     show(json, &answer, |answer| {
         eprintln!("Your other device may come in until {}, by:", cell(&answer["expires_at"]));
         println!("{}", cell(&answer["code"]));
@@ -85,14 +83,14 @@ pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> 
 pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     let fingerprint = if yes { None } else { compared(home, &device, json).await? };
-    let answer = carry_out(home, Order::Trust { device: device.clone(), fingerprint }).await?;
+    let answer = carry_out(home, DeviceCommand::Trust { device: device.clone(), fingerprint }).await?;
     show(json, &answer, |_| println!("{} is yours: what it signed counts here.", device.bold()));
     Ok(())
 }
 
 /// Shows what is to be compared, where somebody sits there, and what they saw if it is the same.
 async fn compared(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
-    let answer = carry_out(home, Order::Devices).await?;
+    let answer = carry_out(home, DeviceCommand::Devices).await?;
     let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
     let named = |shown: &&Value| shown["id"] == device.as_str() && shown["standing"] == "waiting";
     let Some(shown) = devices.iter().find(named) else { return Ok(None) };
@@ -110,7 +108,7 @@ async fn compared(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::R
 /// `nuncio device remove`
 pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
-    let answer = carry_out(home, Order::Remove { device: device.clone() }).await?;
+    let answer = carry_out(home, DeviceCommand::Remove { device: device.clone() }).await?;
     show(json, &answer, |_| {
         println!("{} speaks for you no more.", device.bold());
         println!("What you allowed by it stays allowed.");
@@ -125,8 +123,8 @@ pub(super) async fn backup(
     passphrase_file: Option<&Path>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let passphrase = passphrase::read(passphrase_file, Asked::New).await?;
-    let backup = carry_out(home, Order::Backup { passphrase }).await?;
+    let passphrase = passphrase::read(passphrase_file, PassphraseUse::New).await?;
+    let backup = carry_out(home, DeviceCommand::Backup { passphrase }).await?;
     if let Some(file) = file {
         let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
         written(file, &format!("{backup:#}\n")).map_err(unusable)?;
@@ -153,16 +151,16 @@ pub(super) async fn restore(
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
     let backup: BackupFile =
         serde_json::from_str(&text).map_err(|why| unusable(&format!("it is no backup of a device: {why}")))?;
-    let passphrase = passphrase::read(passphrase_file, Asked::Known).await?;
-    let config = take_alone(home, Tools::default(), Arc::new(Nobody)).await?;
-    let device = Device::restore(config, &backup, &passphrase.0).await.map_err(told)?;
+    let passphrase = passphrase::read(passphrase_file, PassphraseUse::Known).await?;
+    let config = take_alone(home, Tools::default(), Arc::new(DenyAll)).await?;
+    let device = Device::restore(config, &backup, &passphrase.0).await.map_err(device_error)?;
     came_in(home, &device, None, json)
 }
 
 /// `nuncio device recover`
 pub(super) async fn recover(home: &DeviceHome, passphrase_file: Option<&Path>, json: bool) -> anyhow::Result<()> {
-    let passphrase = passphrase::read(passphrase_file, Asked::Known).await?;
-    let answer = carry_out(home, Order::Recover { passphrase }).await?;
+    let passphrase = passphrase::read(passphrase_file, PassphraseUse::Known).await?;
+    let answer = carry_out(home, DeviceCommand::Recover { passphrase }).await?;
     show(json, &answer, |answer| {
         let before = cell(&answer["recovered"]);
         println!("{} vouches for this device.", before.bold());

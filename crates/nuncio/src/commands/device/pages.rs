@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_device::pages::{Door, Notices, PagesPath, Rooms, serve, welcome};
+use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, PagesState, serve, welcome};
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{Desktop, Notify, Tools};
 use nuncio_device::{Device, DeviceConfig};
@@ -21,13 +21,13 @@ use super::home::{text_of, wrong};
 use super::written;
 use crate::output::fault;
 
-/// Where the pages are when nobody says otherwise.
+/// Default address of the pages.
 const PORT: u16 = 7480;
 
 /// The pages, before they are served.
 pub(super) struct Pages {
     listener: std::net::TcpListener,
-    rooms: Rooms,
+    rooms: PagesState,
     pub(super) opener: Opener,
 }
 
@@ -35,11 +35,10 @@ pub(super) struct Pages {
 #[derive(Debug, Clone)]
 pub(super) struct Opener {
     at: SocketAddr,
-    door: Arc<Door>,
+    door: Arc<PageAccess>,
 }
 
 impl Opener {
-    /// A link that opens them once.
     pub(super) fn link(&self) -> String {
         self.door.link(self.at, &SystemEntropy, SystemClock.now())
     }
@@ -59,12 +58,11 @@ impl Pages {
             },
         };
         let at = listener.local_addr()?;
-        let rooms = Rooms::new(Arc::new(SystemClock), pages_path(home)?);
+        let rooms = PagesState::new(Arc::new(SystemClock), pages_path(home)?);
         let opener = Opener { at, door: Arc::clone(&rooms.door) };
         Ok(Self { listener: listener.into_std()?, rooms, opener })
     }
 
-    /// Where questions are asked.
     pub(super) fn prompt(&self) -> Arc<dyn Prompt> {
         Arc::clone(&self.rooms.desk) as _
     }
@@ -73,7 +71,7 @@ impl Pages {
     pub(super) fn noticing(&self, tools: Tools) -> anyhow::Result<Tools> {
         let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
         let board = Arc::clone(&self.rooms.board);
-        Ok(tools.under(scope, Arc::new(Notices { desktop: Notify::on(Desktop::here()), board })))
+        Ok(tools.under(scope, Arc::new(NotificationTool { desktop: Notify::on(Desktop::here()), board })))
     }
 
     /// Lets the person make this machine a device on a page; none when they stop before that.
@@ -86,7 +84,7 @@ impl Pages {
         Ok(welcome(config, Arc::clone(&self.rooms.door), listener, stop).await?)
     }
 
-    /// Serves them until told to stop.
+    /// Serves the pages until `stop`.
     pub(super) async fn serve(self, device: Device, stop: CancellationToken) {
         let served = async { serve(device, self.rooms, TcpListener::from_std(self.listener)?, stop).await };
         if let Err(error) = served.await {

@@ -8,41 +8,38 @@ use anstream::eprint;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::sync::oneshot;
 
-use super::orders::Passphrase;
+use super::commands::Passphrase;
 use crate::output::WrongUsage;
 
 /// How much is read of one, at most.
 const MOST: u64 = 4096;
 
-/// How it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// For the first time: it is typed twice.
+pub(super) enum PassphraseUse {
     New,
-    /// It was set before.
     Known,
 }
 
-/// Reads one: from the file that was named, from who types, or from what is piped in.
-pub(super) async fn read(file: Option<&Path>, asked: Asked) -> anyhow::Result<Passphrase> {
+/// Reads a passphrase from the named file, the terminal, or standard input.
+pub(super) async fn read(file: Option<&Path>, asked: PassphraseUse) -> anyhow::Result<Passphrase> {
     if let Some(file) = file {
         let unusable = |why| WrongUsage(format!("the passphrase file {}: {why}", file.display()));
         let mut text = String::new();
         let opened = std::fs::File::open(file).map_err(unusable)?;
         opened.take(MOST).read_to_string(&mut text).map_err(unusable)?;
-        return given(&text);
+        return parse(&text);
     }
     if !std::io::stdin().is_terminal() {
-        return given(&line().await?);
+        return parse(&line().await?);
     }
-    let first = typed("Passphrase: ").await?;
-    if asked == Asked::New && typed("Once more: ").await? != first {
+    let first = prompt_hidden("Passphrase: ").await?;
+    if asked == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
         return Err(WrongUsage("the two are not the same; nothing was done".to_owned()).into());
     }
-    given(&first)
+    parse(&first)
 }
 
-fn given(text: &str) -> anyhow::Result<Passphrase> {
+fn parse(text: &str) -> anyhow::Result<Passphrase> {
     match text.lines().next().filter(|line| !line.is_empty()) {
         Some(line) => Ok(Passphrase(line.to_owned())),
         None => {
@@ -51,8 +48,8 @@ fn given(text: &str) -> anyhow::Result<Passphrase> {
     }
 }
 
-async fn typed(prompt: &str) -> anyhow::Result<String> {
-    let _quiet = Quiet::begin()?;
+async fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
+    let _quiet = EchoOff::begin()?;
     eprint!("{prompt}");
     let line = tokio::select! {
         line = line() => line,
@@ -62,7 +59,7 @@ async fn typed(prompt: &str) -> anyhow::Result<String> {
     line
 }
 
-/// One line of what is typed or piped in, read apart: nothing waits for it at the end.
+/// Reads one line of standard input on its own thread, so that shutdown does not wait for it.
 async fn line() -> anyhow::Result<String> {
     let (tell, told) = oneshot::channel();
     std::thread::spawn(move || {
@@ -74,10 +71,10 @@ async fn line() -> anyhow::Result<String> {
     Ok(told.await??)
 }
 
-/// Nothing that is typed is shown, until it is dropped.
-struct Quiet(Termios);
+/// Turns terminal echo off until dropped.
+struct EchoOff(Termios);
 
-impl Quiet {
+impl EchoOff {
     fn begin() -> anyhow::Result<Self> {
         let before = tcgetattr(std::io::stdin())?;
         let mut quiet = before.clone();
@@ -87,13 +84,13 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
     }
 }
 
-/// Asks for a yes in the terminal; none where nobody sits at one.
+/// Asks for confirmation in the terminal; none without a terminal.
 pub(super) async fn confirmed(question: &str, json: bool) -> anyhow::Result<Option<bool>> {
     if json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(None);

@@ -17,7 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::orders::{Desk, Order};
+use super::commands::{DeviceCommand, DeviceCommands};
 use crate::output::{WrongUsage, fault};
 
 const NAME: &str = "run.sock";
@@ -41,7 +41,7 @@ enum Reply {
 }
 
 /// Opens the socket; the future serves it until it is dropped.
-pub(super) fn listen(folder: &Path, desk: Desk) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+pub(super) fn listen(folder: &Path, operator: DeviceCommands) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let path = folder.join(NAME);
     let failed = |why: std::io::Error| fault(Code::DataDirUnusable, format!("{}: {why}", path.display()));
     // The home is ours, so a socket that is there belongs to nobody any more.
@@ -52,7 +52,7 @@ pub(super) fn listen(folder: &Path, desk: Desk) -> anyhow::Result<impl Future<Ou
     let listener = within(folder, |path| UnixListener::bind(path)).map_err(failed)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     let owner = std::fs::metadata(&path).map_err(failed)?.uid();
-    let gone = Gone(path);
+    let gone = SocketGuard(path);
     Ok(async move {
         let _gone = gone;
         let places = Arc::new(Semaphore::new(AT_ONCE));
@@ -60,13 +60,13 @@ pub(super) fn listen(folder: &Path, desk: Desk) -> anyhow::Result<impl Future<Ou
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) if stream.peer_cred().is_ok_and(|peer| peer.uid() == owner) => {
-                    let desk = desk.clone();
+                    let operator = operator.clone();
                     tokio::spawn(async move {
                         let _place = place;
-                        let _ = timeout(PATIENCE, converse(stream, desk)).await;
+                        let _ = timeout(PATIENCE, converse(stream, operator)).await;
                     });
                 }
-                Ok(_) => tracing::warn!("somebody else tried to give this device orders"),
+                Ok(_) => tracing::warn!("somebody else tried to give this device commands"),
                 Err(error) => {
                     tracing::warn!(%error, "the socket of the device");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -76,24 +76,24 @@ pub(super) fn listen(folder: &Path, desk: Desk) -> anyhow::Result<impl Future<Ou
     })
 }
 
-/// Takes the socket away when nobody listens any more.
-struct Gone(PathBuf);
+/// Removes the socket file when the listener ends.
+struct SocketGuard(PathBuf);
 
-impl Drop for Gone {
+impl Drop for SocketGuard {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-async fn converse(stream: UnixStream, desk: Desk) {
+async fn converse(stream: UnixStream, operator: DeviceCommands) {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let read = timeout(SOON, BufReader::new(reader.take(MAX_ORDER)).read_line(&mut line)).await;
     if !matches!(read, Ok(Ok(1..))) {
         return;
     }
-    let result = match serde_json::from_str::<Order>(&line) {
-        Ok(order) => desk.carry_out(order).await,
+    let result = match serde_json::from_str::<DeviceCommand>(&line) {
+        Ok(order) => operator.carry_out(order).await,
         Err(why) => Err(fault(Code::BadRequest, format!("not an order: {why}"))),
     };
     let reply = match result {
@@ -109,20 +109,20 @@ async fn converse(stream: UnixStream, desk: Desk) {
     let _ = writer.write_all(text.as_bytes()).await;
 }
 
-/// Has the process that runs the device there carry out an order; nothing when none runs.
-pub(super) async fn ask(folder: &Path, order: &Order) -> anyhow::Result<Option<Value>> {
+/// Sends a command to the process that runs the device; none if no such process runs.
+pub(super) async fn ask(folder: &Path, order: &DeviceCommand) -> anyhow::Result<Option<Value>> {
     // Whoever is stopped, or no device at all, does not keep anyone for minutes.
-    match exchange(folder, &Order::Ping, SOON).await? {
+    match exchange(folder, &DeviceCommand::Ping, SOON).await? {
         None => Ok(None),
-        Some(answer) if matches!(order, Order::Ping) => Ok(Some(answer)),
+        Some(answer) if matches!(order, DeviceCommand::Ping) => Ok(Some(answer)),
         Some(_) => exchange(folder, order, PATIENCE).await,
     }
 }
 
-async fn exchange(folder: &Path, order: &Order, patience: Duration) -> anyhow::Result<Option<Value>> {
+async fn exchange(folder: &Path, order: &DeviceCommand, patience: Duration) -> anyhow::Result<Option<Value>> {
     let silent = |why: &dyn std::fmt::Display| {
         let path = folder.join(NAME);
-        let message = "whoever runs this device does not answer; stop that process, and try again";
+        let message = "the process that runs this device does not answer; stop it and try again";
         fault(Code::DataDirInUse, format!("{}: {message} ({why})", path.display()))
     };
     let talk = async {

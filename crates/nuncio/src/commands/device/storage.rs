@@ -15,31 +15,34 @@ use nuncio_device::{Keyring, KeyringError};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::seal::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
 use nuncio_server::SystemEntropy;
-use nuncio_store::Cabinet;
+use nuncio_store::SqliteKeyStore;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
+use super::commands::Passphrase;
 use super::home::{prepare_folder, text_of, wrong};
-use super::orders::Passphrase;
-use super::passphrase::{self, Asked};
+use super::passphrase::{self, PassphraseUse};
 use super::written;
 use crate::cli::{DeviceHome, PassphraseFrom, StorageSource};
-use crate::commands::desk::show;
+use crate::commands::operator::show;
 use crate::output::{WrongUsage, fault};
 
 /// The wrapped key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
 
 /// Opens the records of the device in a folder. Records that are not sealed yet are sealed now.
-pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Result<Cabinet> {
+pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
     let (records, key, _) = open_with_key(home, folder).await?;
     records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
 }
 
 /// The records, which this process has for itself then, and their key.
-async fn open_with_key(home: &DeviceHome, folder: &Path) -> anyhow::Result<(Cabinet, StorageKey, WrappedStorageKey)> {
+async fn open_with_key(
+    home: &DeviceHome,
+    folder: &Path,
+) -> anyhow::Result<(SqliteKeyStore, StorageKey, WrappedStorageKey)> {
     let file = folder.join("keys.db");
-    let records = Cabinet::open(&file).map_err(|why| match why.0.contains("locked") {
+    let records = SqliteKeyStore::open(&file).map_err(|why| match why.0.contains("locked") {
         true => {
             let message = "another process uses this device: stop `nuncio device run` first";
             fault(Code::DataDirInUse, format!("{}: {message}", folder.display()))
@@ -82,7 +85,7 @@ fn store_wrapped(
     Ok(wrapped)
 }
 
-/// Where the key comes from when nobody chose: the keyring, where there is one, or else a file beside the folder.
+/// The default source of the storage key: the keyring if there is one, or else a file beside the folder.
 async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource)> {
     match store_in_keyring(folder).await {
         Ok(stored) => return Ok(stored),
@@ -167,7 +170,7 @@ async fn read_passphrase(home: &DeviceHome, file: &Path) -> anyhow::Result<Passp
                        --storage-passphrase-file";
         return Err(locked(file, message));
     }
-    passphrase::read(home.storage_passphrase.as_deref(), Asked::Known).await
+    passphrase::read(home.storage_passphrase.as_deref(), PassphraseUse::Known).await
 }
 
 fn locked(file: &Path, why: &str) -> anyhow::Error {
@@ -182,7 +185,7 @@ pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Where the key of the device in a folder comes from, for people and for programs.
+/// Prints the source of the storage key of a device folder.
 pub(super) fn describe(folder: &Path) -> (String, Value) {
     match read_wrapped(folder).ok().flatten().map(|wrapped| wrapped.source) {
         None => ("nothing yet".to_owned(), Value::Null),
@@ -227,7 +230,7 @@ async fn change(
             store_in_keyring(&folder).await.map_err(|why| fault(Code::StorageLocked, why.to_string()))?
         }
         StorageSource::Passphrase => {
-            let passphrase = passphrase::read(new_passphrase.passphrase_file.as_deref(), Asked::New).await?;
+            let passphrase = passphrase::read(new_passphrase.passphrase_file.as_deref(), PassphraseUse::New).await?;
             WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsage(why.to_string()))?
         }
         StorageSource::File => {

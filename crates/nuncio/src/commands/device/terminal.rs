@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstream::eprintln;
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
-use nuncio_device::prompt::{Prompt, Question, Said, Verified};
+use nuncio_device::prompt::{AgentVerification, Prompt, PromptAnswer, Question};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
 use owo_colors::OwoColorize as _;
@@ -15,15 +15,14 @@ use tokio::time::Instant;
 
 use crate::commands::chat::clean::clean;
 
-/// What is typed so soon was not an answer to this question.
+/// Input this soon after a prompt is not taken as its answer.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
-/// Whoever sits at the terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    /// Whether nobody is asked anywhere else: then whoever leaves has said no.
+    /// Whether the terminal is the only prompt: then end of input means no.
     alone: bool,
-    /// What was typed, and when. Held while a question is open: the next one waits.
+    /// Typed lines with their time. Locked while a question is open, so that the next one waits.
     lines: Mutex<mpsc::UnboundedReceiver<(Instant, String)>>,
 }
 
@@ -42,10 +41,10 @@ impl Terminal {
     }
 }
 
-/// Says that a question is gone, unless it was answered here.
-struct Open<'a>(Option<&'a Question>);
+/// Prints that a question is closed, unless it was answered here.
+struct OpenQuestion<'a>(Option<&'a Question>);
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.0 {
             eprintln!("{} {}: too late, or answered elsewhere.", question.agent_name, question.tool);
@@ -55,20 +54,20 @@ impl Drop for Open<'_> {
 
 #[async_trait]
 impl Prompt for Terminal {
-    async fn ask(&self, question: &Question) -> Said {
+    async fn ask(&self, question: &Question) -> PromptAnswer {
         let mut lines = self.lines.lock().await;
         show(question);
         let shown = Instant::now();
-        let mut open = Open(Some(question));
+        let mut open = OpenQuestion(Some(question));
         let said = loop {
             match lines.recv().await {
                 Some((typed, _)) if typed < shown + TOO_SOON => eprintln!("That was too soon to be meant for this."),
                 Some((_, line)) => {
                     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-                    break if yes { Said::Yes } else { Said::No };
+                    break if yes { PromptAnswer::Yes } else { PromptAnswer::No };
                 }
                 // Nobody sits there any more.
-                None if self.alone => break Said::No,
+                None if self.alone => break PromptAnswer::No,
                 None => std::future::pending().await,
             }
         };
@@ -79,8 +78,8 @@ impl Prompt for Terminal {
 
 fn show(question: &Question) {
     let verified = match &question.verified {
-        Verified::FirstContact => "known by its keys since first contact".to_owned(),
-        Verified::Did { did } => format!("its keys are vouched for by {did}"),
+        AgentVerification::FirstContact => "known by its keys since first contact".to_owned(),
+        AgentVerification::Did { did } => format!("its keys are vouched for by {did}"),
     };
     let stake = match question.sensitivity {
         Sensitivity::Low => "low",
@@ -90,7 +89,7 @@ fn show(question: &Question) {
     eprintln!();
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
     eprintln!("  {}  {verified}", "verified".dimmed());
-    if let Some(description) = question.description.say("en") {
+    if let Some(description) = question.description.in_language("en") {
         eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
     }
     eprintln!("  {}  {} ({stake} at stake)", "under   ".dimmed(), question.scope);
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     /// What is said when these lines were typed, each so many milliseconds from now, and nothing more.
-    async fn said(typed: &[(u64, &str)]) -> Said {
+    async fn said(typed: &[(u64, &str)]) -> PromptAnswer {
         let (tell, lines) = mpsc::unbounded_channel();
         for (millis, line) in typed {
             tell.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
@@ -124,14 +123,14 @@ mod tests {
             id: "1".to_owned(),
             agent: AgentId::parse("agt_1").unwrap(),
             agent_name: "Notes".to_owned(),
-            verified: Verified::FirstContact,
+            verified: AgentVerification::FirstContact,
             call: CallId::parse("call_1").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
             tool: ToolName::parse("read_file").unwrap(),
-            description: nuncio_device::Words::default(),
+            description: nuncio_device::LocalizedText::default(),
             arguments: "{}".to_owned(),
             scope: ScopeId::parse("filesystem:read").unwrap(),
-            scope_words: nuncio_device::ScopeWords::default(),
+            scope_words: nuncio_device::ScopeTexts::default(),
             sensitivity: Sensitivity::Medium,
             until: Timestamp::from_millis(0),
         };
@@ -142,16 +141,16 @@ mod tests {
     async fn only_a_clear_yes_that_is_not_too_soon_is_yes() {
         const LATER: u64 = 600_000;
         for (typed, expected) in [
-            (&[(LATER, "y")][..], Said::Yes),
-            (&[(LATER, " YES ")], Said::Yes),
-            (&[(LATER, "")], Said::No),
-            (&[(LATER, "sure")], Said::No),
+            (&[(LATER, "y")][..], PromptAnswer::Yes),
+            (&[(LATER, " YES ")], PromptAnswer::Yes),
+            (&[(LATER, "")], PromptAnswer::No),
+            (&[(LATER, "sure")], PromptAnswer::No),
             // Typed before anyone can have read it: neither counts.
-            (&[(0, "y"), (LATER, "")], Said::No),
-            (&[(0, "n"), (LATER, "y")], Said::Yes),
+            (&[(0, "y"), (LATER, "")], PromptAnswer::No),
+            (&[(0, "n"), (LATER, "y")], PromptAnswer::Yes),
             // Nobody sits there any more.
-            (&[(0, "y")], Said::No),
-            (&[], Said::No),
+            (&[(0, "y")], PromptAnswer::No),
+            (&[], PromptAnswer::No),
         ] {
             assert_eq!(said(typed).await, expected, "{typed:?}");
         }

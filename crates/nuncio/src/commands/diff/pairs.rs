@@ -10,11 +10,11 @@ use nuncio_core::{Code, json};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Judge, Judged, MAX_BYTES};
-use crate::output::{Told, ToldUnread, WrongUsage};
+use super::{DiffMode, JudgedDiff, MAX_BYTES};
+use crate::output::{AlreadyReported, ReportedUnreadable, WrongUsage};
 
-/// Answers every line. What cannot be read is answered too, and told by the status in the end.
-pub(super) fn run(file: &Path, judge: Judge) -> anyhow::Result<()> {
+/// Answers every line. An unreadable line is answered with an error and sets the exit status.
+pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
     let wrong = |why: std::io::Error| WrongUsage(format!("{} cannot be read: {why}", file.display()));
     let mut lines: BufReader<Box<dyn std::io::Read>> = if file == Path::new("-") {
         BufReader::new(Box::new(std::io::stdin()))
@@ -48,8 +48,8 @@ pub(super) fn run(file: &Path, judge: Judge) -> anyhow::Result<()> {
         _ => {}
     }
     match (unread, breaking) {
-        (true, _) => Err(ToldUnread.into()),
-        (false, true) => Err(Told.into()),
+        (true, _) => Err(ReportedUnreadable.into()),
+        (false, true) => Err(AlreadyReported.into()),
         (false, false) => Ok(()),
     }
 }
@@ -67,8 +67,8 @@ fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(line))
 }
 
-/// What is to be said to a line; nothing to an empty one.
-fn answer(line: &[u8], judge: Judge) -> Option<Result<Judged, (Code, String)>> {
+/// The answer to a line; none to an empty one.
+fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, String)>> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return None;
@@ -107,12 +107,12 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// What cannot be held exactly, such as a number beyond all bounds, is as good as not understood: breaking.
-    fn judged(&self, judge: Judge) -> Judged {
+    /// A value that cannot be represented exactly, such as an overlong number, counts as breaking.
+    fn judged(&self, judge: DiffMode) -> JudgedDiff {
         let history: Result<Vec<Value>, JsonError> = self.history.iter().map(|past| document(past)).collect();
         match (document(self.old), document(self.new), history) {
             (Ok(old), Ok(new), Ok(history)) => judge.judged(&old, &new, &history),
-            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => Judged::unreadable(&why),
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => JudgedDiff::unreadable(&why),
         }
     }
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::super::chat::clean::{clean, columns};
 use super::super::consumer::wrapped;
-use super::{Judged, words};
+use super::{JudgedDiff, rule_texts};
 
 /// How wide a line may be, its beginning included.
 const WIDTH: usize = 80;
 
-pub(super) fn tell(judged: &Judged, old: &str, new: &str) {
+pub(super) fn print(judged: &JudgedDiff, old: &str, new: &str) {
     let verdict = &judged.verdict;
     let word =
         if verdict.breaking { "breaking".red().bold().to_string() } else { "compatible".green().bold().to_string() };
@@ -42,7 +42,7 @@ fn head(rule: &str, tool: Option<&str>, scope: Option<&str>, breaks: bool) {
     let about: Vec<_> = [tool, scope].into_iter().flatten().map(clean).collect();
     let about = cut(&about.join("  "), WIDTH - 4 - rule.len());
     println!("{}", format!("{mark} {}  {}", rule.bold(), about.cyan()).trim_end());
-    if let Some(words) = words::of(rule) {
+    if let Some(words) = rule_texts::of(rule) {
         println!("  {words}");
     }
 }
@@ -72,7 +72,7 @@ fn notice(notice: &ChangeNotice) {
     }
 }
 
-/// A word and what it is about, cut where the line ends.
+/// A label and its text, cut to the line width.
 fn line(word: &str, text: &str) {
     let begin = format!("    {word:<8}");
     let room = WIDTH - begin.len();

@@ -1,4 +1,4 @@
-//! Why something of a manifest cannot be understood. The judge says where; those who check manifests say why.
+//! Reasons why a part of a manifest is unreadable. The judge names the place; the validators give the reason.
 
 use nuncio_core::judge::{ChangeFinding, ChangeRule};
 use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
@@ -7,7 +7,6 @@ use serde_json::Value;
 /// What the judge reads of a tool and of a scope; whatever else is wrong with them does not stop it.
 const READ: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
 
-/// The faults that stop it.
 const STOPS: [ManifestRule; 6] = [
     ManifestRule::WrongType,
     ManifestRule::Missing,
@@ -17,7 +16,7 @@ const STOPS: [ManifestRule; 6] = [
     ManifestRule::SchemaNotObject,
 ];
 
-/// Why a finding says that something is unreadable; none for every other finding.
+/// The reason of an `unreadable` finding; none for other findings.
 pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
     if finding.rule != ChangeRule::Unreadable {
         return None;
@@ -30,7 +29,7 @@ pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[V
     earlier.find_map(|manifest| why(manifest, &place(manifest, &finding.pointer, found)?))
 }
 
-/// Where it stands. Of what an earlier manifest has, only the thing itself is told.
+/// The place of a fault; for earlier manifests only the faulty value.
 fn place(manifest: &Value, pointer: &str, found: &Value) -> Option<String> {
     if !pointer.is_empty() || manifest == found {
         return Some(pointer.to_owned());
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_manifest_says_why_too_and_other_findings_need_no_reason() {
+    fn earlier_manifest_says_why_too_and_other_findings_need_no_reason() {
         let (mut more, mut past) = (good(), good());
         more["tools"][0]["input_schema"]["required"] = json!(["a"]);
         more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));

@@ -1,4 +1,4 @@
-//! What the arguments of a program need from the files of this machine.
+//! File access that the arguments of a program imply.
 
 use std::path::Path;
 

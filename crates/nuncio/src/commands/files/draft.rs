@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Provider, Tool};
 use nuncio_core::declaration;
 use nuncio_core::ids::{AgentName, BackendName};
-use nuncio_server::{Offer, mcp_offers};
+use nuncio_server::{McpOffer, mcp_offers};
 use serde_json::Value;
 
 use super::{access, toml};
@@ -15,16 +15,16 @@ use crate::cli::Init;
 use crate::output::{WrongUsage, fault};
 
 /// An agent file that was not there before.
-pub(super) struct Draft {
+pub(super) struct AgentFileDraft {
     pub(super) text: String,
-    /// Why some tools are not in it.
+    /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
     /// The environment variable that must hold the model's key.
     pub(super) key: Option<&'static str>,
 }
 
 /// Makes a file, if more than the starter is asked for.
-pub(super) async fn make(options: &Init) -> anyhow::Result<Option<Draft>> {
+pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft>> {
     let model = options.model.as_deref().map(Model::parse).transpose()?;
     let server = options.from_mcp.as_deref().map(|text| Server::parse(text, &options.folder)).transpose()?;
     if model.is_none() && server.is_none() {
@@ -35,12 +35,12 @@ pub(super) async fn make(options: &Init) -> anyhow::Result<Option<Draft>> {
         Some(server) => Some(server.ask(&name, &options.folder).await?),
         None => None,
     };
-    let Offer { tools, unusable } = offer.unwrap_or_default();
+    let McpOffer { tools, unusable } = offer.unwrap_or_default();
     let text = write(&name, model.as_ref(), server.as_ref(), &tools);
     // What is written here is right, or it is our fault.
     declaration::parse("agent.toml", &text)
         .map_err(|faults| fault(Code::Internal, format!("the file would be wrong, please report it:\n{faults}")))?;
-    Ok(Some(Draft { text, skipped: unusable, key: model.and_then(|model| model.variable()) }))
+    Ok(Some(AgentFileDraft { text, skipped: unusable, key: model.and_then(|model| model.variable()) }))
 }
 
 /// `PROVIDER/MODEL`.
@@ -63,7 +63,6 @@ impl Model {
         }
     }
 
-    /// Where its key usually is.
     fn variable(&self) -> Option<&'static str> {
         match self.provider {
             Provider::OpenAi => Some("OPENAI_API_KEY"),
@@ -96,7 +95,7 @@ impl Server {
             let line = format!("url = {}", toml::text(text));
             return Ok(Self { name: server_name(label), line, allow: String::new() });
         }
-        let words = words(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
+        let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
         let named = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
         let stem =
             named.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -107,7 +106,7 @@ impl Server {
     }
 
     /// Asks the server for its tools.
-    async fn ask(&self, agent: &AgentName, folder: &Path) -> anyhow::Result<Offer> {
+    async fn ask(&self, agent: &AgentName, folder: &Path) -> anyhow::Result<McpOffer> {
         let text = format!(
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
             self.allow, self.name, self.line
@@ -120,8 +119,8 @@ impl Server {
     }
 }
 
-/// The words of a command, with quotes as a shell has them, and nothing else of a shell.
-fn words(text: &str) -> Result<Vec<String>, &'static str> {
+/// Splits a command line with shell quoting, without other shell features.
+fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quote, mut escaped) = (Vec::new(), None::<String>, None, false);
     for c in text.chars() {
         match (quote, c) {
@@ -255,7 +254,7 @@ fn tool(tool: &Tool, server: &str) -> String {
     out
 }
 
-/// A schema as sections: what it says of the whole, then a line for each property.
+/// A schema as TOML sections: keywords of the whole, then a line for each property.
 fn schema(key: &str, schema: &Value) -> String {
     let Some(object) = schema.as_object() else { return String::new() };
     let mut whole = object.clone();
@@ -280,10 +279,8 @@ fn schema(key: &str, schema: &Value) -> String {
     out
 }
 
-/// JSON Schema 2020-12.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// A tool to begin with.
 const CLOCK: &str = r#"
 # What it can do. A command is started for each call, without a shell. It gets the arguments as JSON
 # on its standard input, and those it names here in its environment. What it prints is the result.
@@ -305,10 +302,10 @@ mod tests {
 
     #[test]
     fn commands_are_split_as_a_shell_would() {
-        assert_eq!(words("npx -y  @scope/server").unwrap(), ["npx", "-y", "@scope/server"]);
-        assert_eq!(words(r#"a "b c" 'd "e"' f\ g "" h"i""#).unwrap(), ["a", "b c", "d \"e\"", "f g", "", "hi"]);
+        assert_eq!(split_command("npx -y  @scope/server").unwrap(), ["npx", "-y", "@scope/server"]);
+        assert_eq!(split_command(r#"a "b c" 'd "e"' f\ g "" h"i""#).unwrap(), ["a", "b c", "d \"e\"", "f g", "", "hi"]);
         for wrong in ["", "  ", "\"\"", "a 'b"] {
-            assert!(words(wrong).is_err(), "{wrong:?}");
+            assert!(split_command(wrong).is_err(), "{wrong:?}");
         }
     }
 

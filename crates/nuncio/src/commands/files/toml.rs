@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// A text on one line.
 pub(super) fn text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

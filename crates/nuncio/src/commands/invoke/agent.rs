@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use anstream::{eprintln, println};
-use nuncio_anp::client::{AnpClient, Described, Operation, Outcome, Subject, Target, Way, Wish};
-use nuncio_skill::client::Target as SkillTarget;
+use nuncio_anp::client::{
+    AgentTarget, AnpClient, CheckOutcome, CheckSubject, MethodChoice, NegotiationRequest, Operation,
+    VerifiedDescription,
+};
+use nuncio_skill::client::SkillTarget;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::inputs::{self, Written};
+use super::inputs::{self, InputValue};
 use super::{interrupted, people};
 use crate::cli::Invoke;
 use crate::commands::chat::clean::clean;
@@ -16,7 +19,7 @@ use crate::commands::consumer::note;
 use crate::commands::peer::{client, is_agent};
 use crate::output::WrongUsage;
 
-/// Whether an agent is meant and no skill: by what is named, or by what is said of it.
+/// Whether the target is an agent and not a skill, by its form or by the flags.
 pub(super) fn is_meant(options: &Invoke) -> bool {
     let wished = options.intent.is_some() || !options.tags.is_empty();
     let is_host = || matches!(SkillTarget::parse(&options.target), Ok(SkillTarget::Host(_)));
@@ -26,7 +29,7 @@ pub(super) fn is_meant(options: &Invoke) -> bool {
 /// Calls an agent and prints what it answers.
 pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let way = way(options)?;
-    let target = Target::parse(&options.target)?;
+    let target = AgentTarget::parse(&options.target)?;
     let given = inputs::written(&options.inputs)?;
     let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()), &options.who)?;
     let called = tokio::select! {
@@ -40,15 +43,17 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn way(options: &Invoke) -> anyhow::Result<Way> {
+fn way(options: &Invoke) -> anyhow::Result<MethodChoice> {
     match &options.method {
-        Some(method) => Ok(Way::Method(method.clone())),
-        None if options.intent.is_some() || !options.tags.is_empty() => Ok(Way::Wish(Wish {
-            intent: options.intent.clone(),
-            tags: options.tags.clone(),
-            calls_only: true,
-            ..Wish::default()
-        })),
+        Some(method) => Ok(MethodChoice::Method(method.clone())),
+        None if options.intent.is_some() || !options.tags.is_empty() => {
+            Ok(MethodChoice::Negotiate(NegotiationRequest {
+                intent: options.intent.clone(),
+                tags: options.tags.clone(),
+                calls_only: true,
+                ..NegotiationRequest::default()
+            }))
+        }
         None => {
             let message = "name the method, or say what you want with --intent; `nuncio show` lists the methods";
             Err(WrongUsage(message.to_owned()).into())
@@ -58,14 +63,14 @@ fn way(options: &Invoke) -> anyhow::Result<Way> {
 
 async fn call(
     client: &AnpClient,
-    target: &Target,
-    way: &Way,
-    given: Vec<(String, Written)>,
+    target: &AgentTarget,
+    way: &MethodChoice,
+    given: Vec<(String, InputValue)>,
     options: &Invoke,
     json: bool,
 ) -> anyhow::Result<Value> {
     let agent = client.describe(target).await?;
-    told(&agent, json);
+    print_failed_checks(&agent, json);
     let names: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (operation, agreement) = client.prepare(&agent, way, &names).await?;
@@ -92,8 +97,8 @@ async fn call(
     Ok(client.call(&agent, &operation, &arguments, timeout).await?)
 }
 
-/// What could not be verified is told before anything is sent.
-fn told(agent: &Described, json: bool) {
+/// Prints failed verifications before anything is sent.
+fn print_failed_checks(agent: &VerifiedDescription, json: bool) {
     if json {
         println!("{}", json!({"event": "described", "url": agent.url, "checks": agent.checks, "notes": agent.notes}));
         return;
@@ -101,8 +106,8 @@ fn told(agent: &Described, json: bool) {
     agent.notes.iter().for_each(|odd| note(odd));
     for check in agent.checks.iter() {
         // Whether a proof is new matters to those who keep descriptions, not to one who just read it.
-        if let Outcome::Unverified { why } = &check.outcome
-            && check.subject != Subject::Challenge
+        if let CheckOutcome::Unverified { why } = &check.outcome
+            && check.subject != CheckSubject::Challenge
         {
             note(&format!("not verified ({}): {why}", check.subject.as_str()));
         }

@@ -17,19 +17,17 @@ pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Re
     Ok(finish(written(typed)?, |name, text| typed_input(descriptor, name, text).ok()))
 }
 
-/// An input as it was written.
 #[derive(Debug)]
-pub(super) enum Written {
-    /// As JSON.
+pub(super) enum InputValue {
     Json(Value),
     /// As a text, to be read by the type it has.
     Text(String),
 }
 
-/// Reads what was written, in order, before anyone knows what is wanted.
-pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, Written)>> {
+/// Parses the inputs in order, before the schema is known.
+pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, InputValue)>> {
     let mut inputs = Vec::new();
-    let whole = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, Written::Json(value)));
+    let whole = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InputValue::Json(value)));
     for text in typed {
         if text.trim_start().starts_with('{') {
             inputs.extend(whole(object(text)?));
@@ -43,7 +41,7 @@ pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, Written)>
                 Some(file) => from_file(file)?,
                 None => value.to_owned(),
             };
-            inputs.push((name.to_owned(), Written::Text(value)));
+            inputs.push((name.to_owned(), InputValue::Text(value)));
         } else {
             let message = format!("{text:?} is no input; write NAME=VALUE or a JSON object");
             return Err(WrongUsage(message).into());
@@ -55,13 +53,13 @@ pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, Written)>
 /// Gives every input its type. What cannot be read by it stays the text it is, so that it is told with everything
 /// else that does not fit, and not before it.
 pub(super) fn finish(
-    written: Vec<(String, Written)>,
+    written: Vec<(String, InputValue)>,
     typed: impl Fn(&str, &str) -> Option<Value>,
 ) -> Map<String, Value> {
-    let read = |(name, value): (String, Written)| {
+    let read = |(name, value): (String, InputValue)| {
         let value = match value {
-            Written::Json(value) => value,
-            Written::Text(text) => typed(&name, &text).unwrap_or_else(|| text.into()),
+            InputValue::Json(value) => value,
+            InputValue::Text(text) => typed(&name, &text).unwrap_or_else(|| text.into()),
         };
         (name, value)
     };

@@ -2,11 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// The result that these words make. Without a form it is one text.
-///
-/// # Errors
-/// A word is not of that form, or its value not of the kind the form asks for.
-pub(super) fn typed(form: Option<&Value>, words: &[String]) -> Result<Value, String> {
+/// Builds the result from the arguments. Without a form it is one text.
+pub(super) fn parse(form: Option<&Value>, words: &[String]) -> Result<Value, String> {
     let Some(form) = form else {
         return if words.is_empty() {
             Err("say the result as one text, in quotes".to_owned())
@@ -105,7 +102,7 @@ fn is(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// What a schema refers to, where that is a place in the same form.
+/// Resolves a local `$ref` of the form.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema["$ref"].as_str().and_then(|place| root.pointer(place.strip_prefix('#')?));
     target.unwrap_or(schema)
@@ -118,7 +115,7 @@ mod tests {
     use super::*;
 
     fn result(form: &Value, words: &[&str]) -> Result<Value, String> {
-        typed(Some(form), &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        parse(Some(form), &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -137,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_kind_is_named() {
+    fn value_of_another_kind_is_named() {
         let form =
             json!({"type": "object", "properties": {"weight": {"type": "number"}, "size": {"enum": ["s", "m"]}}});
         assert_eq!(result(&form, &["weight=much"]).unwrap_err(), "weight: \"much\" is not a number");
@@ -147,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_form_the_result_is_one_text() {
+    fn task_without_form_takes_one_text() {
         let words = ["It is".to_owned(), "done=now.".to_owned()];
-        assert_eq!(typed(None, &words).unwrap(), json!("It is done=now."));
-        assert!(typed(None, &[]).is_err());
-        assert_eq!(typed(Some(&json!({"type": "integer"})), &["3".to_owned()]).unwrap(), json!(3));
+        assert_eq!(parse(None, &words).unwrap(), json!("It is done=now."));
+        assert!(parse(None, &[]).is_err());
+        assert_eq!(parse(Some(&json!({"type": "integer"})), &["3".to_owned()]).unwrap(), json!(3));
     }
 }

@@ -1,53 +1,52 @@
 //! ANP's documents: descriptions, OpenRPC, products, lists of agents, and DID documents.
 
-use nuncio_anp::validate::{DocumentFault, Kind, Report, validate};
+use nuncio_anp::validate::{AnpDocumentType, AnpReport, DocumentFault, validate};
 use nuncio_core::json::read;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
-use nuncio_identity::{BindingError, DidDocument, K1Proof};
+use nuncio_identity::{BindingError, DidDocument, K1ProofRule};
 use nuncio_server::SystemClock;
 use serde_json::Value;
 
 use super::MAX_BYTES;
 use crate::cli::DocumentKind;
 
-/// Which document it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Document {
-    Of(Kind),
+pub(super) enum AnpDocumentKind {
+    Of(AnpDocumentType),
     Did,
 }
 
-/// The document somebody said it is, where it is one of ANP's.
-pub(super) fn kind(said: DocumentKind) -> Option<Document> {
+/// The ANP kind named with `--kind`, if it is one of ANP's.
+pub(super) fn kind(said: DocumentKind) -> Option<AnpDocumentKind> {
     match said {
-        DocumentKind::AgentDescription => Some(Document::Of(Kind::AgentDescription)),
-        DocumentKind::Openrpc => Some(Document::Of(Kind::OpenRpc)),
-        DocumentKind::Product => Some(Document::Of(Kind::Product)),
-        DocumentKind::AgentList => Some(Document::Of(Kind::CollectionPage)),
-        DocumentKind::DidDocument => Some(Document::Did),
+        DocumentKind::AgentDescription => Some(AnpDocumentKind::Of(AnpDocumentType::AgentDescription)),
+        DocumentKind::Openrpc => Some(AnpDocumentKind::Of(AnpDocumentType::OpenRpc)),
+        DocumentKind::Product => Some(AnpDocumentKind::Of(AnpDocumentType::Product)),
+        DocumentKind::AgentList => Some(AnpDocumentKind::Of(AnpDocumentType::CollectionPage)),
+        DocumentKind::DidDocument => Some(AnpDocumentKind::Did),
         _ => None,
     }
 }
 
 /// The document it seems to be, where it is one of ANP's.
-pub(super) fn guess(bytes: &[u8]) -> Option<Document> {
+pub(super) fn guess(bytes: &[u8]) -> Option<AnpDocumentKind> {
     let document = read(bytes, MAX_BYTES).ok()?;
     let is_did = document.get("id").and_then(Value::as_str).is_some_and(|id| id.starts_with("did:"));
     if is_did || document.get("verificationMethod").is_some() {
-        return Some(Document::Did);
+        return Some(AnpDocumentKind::Did);
     }
-    Kind::of(&document).map(Document::Of)
+    AnpDocumentType::of(&document).map(AnpDocumentKind::Of)
 }
 
-/// What it is called, and everything that is wrong with it.
-pub(super) fn check(kind: Document, bytes: &[u8]) -> (&'static str, Vec<DocumentFault>, Vec<DocumentFault>) {
+/// The name of the document kind, and every fault of the document.
+pub(super) fn check(kind: AnpDocumentKind, bytes: &[u8]) -> (&'static str, Vec<DocumentFault>, Vec<DocumentFault>) {
     match kind {
-        Document::Of(kind) => {
-            let Report { errors, warnings, .. } = validate(kind, bytes);
+        AnpDocumentKind::Of(kind) => {
+            let AnpReport { errors, warnings, .. } = validate(kind, bytes);
             (kind.name(), errors, warnings)
         }
-        Document::Did => {
+        AnpDocumentKind::Did => {
             let (errors, warnings) = did_document(bytes, SystemClock.now());
             ("DID document", errors, warnings)
         }
@@ -73,7 +72,7 @@ fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<DocumentFault>, Vec<Docume
         warnings.push(fault("/deactivated", "says that the DID is out of use".to_owned()));
     }
     let did = document.id().clone();
-    let errors = match document.bind(&did, now, K1Proof::Optional) {
+    let errors = match document.bind(&did, now, K1ProofRule::Optional) {
         Ok(_) => Vec::new(),
         Err(error) => {
             let path = match &error {

@@ -10,7 +10,7 @@ fn add(id: &str, a: i64, b: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_is_shown_with_its_arguments_and_runs_when_it_is_allowed() {
+async fn call_is_shown_with_arguments_and_runs_when_allowed() {
     let visit = Visit::script().await;
     visit.play(json!([[add("c1", 20, 22)], [{"text": "It is "}, {"echo": "results"}]])).await;
     visit.is("waiting").await;
@@ -27,7 +27,7 @@ async fn a_call_is_shown_with_its_arguments_and_runs_when_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_denied_with_a_reason_does_not_run_and_the_agent_is_told_why() {
+async fn denied_call_does_not_run_and_the_agent_gets_the_typed_reason() {
     let visit = Visit::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"text": "I see: "}, {"echo": "results"}]])).await;
     visit.browser.click(".ask .buttons .secondary").await;
@@ -43,7 +43,7 @@ async fn a_call_that_is_denied_with_a_reason_does_not_run_and_the_agent_is_told_
 }
 
 #[tokio::test]
-async fn several_calls_are_decided_on_one_by_one_and_sent_together() {
+async fn several_calls_are_decided_individually_and_sent_together() {
     let visit = Visit::script().await;
     visit.play(json!([[add("c1", 1, 2), add("c2", 3, 4)], [{"echo": "results"}]])).await;
     visit.is("waiting").await;
@@ -57,7 +57,7 @@ async fn several_calls_are_decided_on_one_by_one_and_sent_together() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_trusted_is_not_asked_about_again_in_this_conversation() {
+async fn trusted_tool_is_not_asked_about_again_in_the_conversation() {
     let visit = Visit::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"echo": "results"}]])).await;
     visit.browser.click(".ask .switch input").await;
@@ -80,7 +80,7 @@ async fn a_tool_that_is_trusted_is_not_asked_about_again_in_this_conversation() 
 }
 
 #[tokio::test]
-async fn a_question_is_still_there_after_a_reload_and_a_message_goes_on_without_an_answer() {
+async fn pending_call_survives_a_reload_and_a_new_message_abandons_it() {
     let visit = Visit::script().await;
     visit.play(json!([[{"text": "May I? "}, add("c1", 1, 2)], [{"text": "done"}]])).await;
     visit.is("waiting").await;
@@ -95,7 +95,7 @@ async fn a_question_is_still_there_after_a_reload_and_a_message_goes_on_without_
 }
 
 #[tokio::test]
-async fn tools_and_settings_chosen_at_the_side_reach_the_agent() {
+async fn tools_and_options_chosen_in_the_sidebar_reach_the_agent() {
     let visit = Visit::script().await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.browser.run("const model = document.querySelector('[data-option=model]'); model.value = 'large'", &[]).await;

@@ -9,7 +9,7 @@ use crate::client::call;
 use crate::webdriver::Browser;
 
 #[tokio::test]
-async fn a_question_is_answered_word_by_word() {
+async fn answer_appears_word_by_word() {
     let visit = Visit::script().await;
     visit.play(json!([[{"thinking": "Hm, let me see. "}, {"text": "The first half."}, {"sleep": 600_000}]])).await;
     // The turn has ten minutes to go: what is seen now came as it was said.
@@ -31,7 +31,7 @@ async fn a_question_is_answered_word_by_word() {
 }
 
 #[tokio::test]
-async fn a_page_loaded_again_in_mid_answer_goes_on_to_the_end() {
+async fn page_reloaded_mid_answer_resumes_the_stream() {
     let visit = Visit::gated().await;
     let script = json!([
         [{"thinking": "First the gate. "}, {"text": "Half of it."}, call("c1", "gate", json!({}))],
@@ -70,7 +70,7 @@ async fn a_page_loaded_again_in_mid_answer_goes_on_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_turn_without_tools_is_shown_once_when_the_page_is_loaded_again() {
+async fn reloaded_page_shows_a_turn_once() {
     let visit = Visit::script().await;
     visit.say("one").await;
     visit.hears("You said: one").await;
@@ -89,7 +89,7 @@ async fn a_turn_without_tools_is_shown_once_when_the_page_is_loaded_again() {
 }
 
 #[tokio::test]
-async fn an_earlier_conversation_is_listed_and_can_be_gone_on_with() {
+async fn earlier_conversation_is_listed_and_can_be_continued() {
     let visit = Visit::script().await;
     visit.say("about apples").await;
     visit.is("idle").await;
@@ -113,7 +113,7 @@ async fn an_earlier_conversation_is_listed_and_can_be_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_and_comes_back_ends_the_answer_readably() {
+async fn server_restart_mid_answer_is_shown_as_an_error() {
     let Visit { browser, server, home } = Visit::script().await;
     let visit = Visit { browser, server, home };
     visit.play(json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
@@ -133,7 +133,7 @@ async fn a_server_that_dies_and_comes_back_ends_the_answer_readably() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_with_its_code_and_a_conversation_that_is_gone_is_said_to_be() {
+async fn errors_show_their_code_and_a_deleted_conversation_is_reported() {
     let visit = Visit::script().await;
     visit.play(json!([[{"throw": "the model went away"}]])).await;
     let told = visit.browser.until("document.querySelector('.note.wrong')?.innerText").await;

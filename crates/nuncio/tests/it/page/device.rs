@@ -7,29 +7,27 @@ use nuncio_server::fetch::install_crypto;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::everyone::accessible;
+use super::accessibility::accessible;
 use crate::client::{Client, call};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
 use crate::webdriver::{Browser, Reader};
 
+#[path = "device/access.rs"]
+mod access;
+#[path = "device/activity.rs"]
+mod activity;
 #[path = "device/calls.rs"]
 mod calls;
 #[path = "device/consent.rs"]
 mod consent;
-#[path = "device/door.rs"]
-mod door;
-#[path = "device/happened.rs"]
-mod happened;
-#[path = "device/talk.rs"]
-mod talk;
+#[path = "device/conversation.rs"]
+mod conversation;
 #[path = "device/welcome.rs"]
 mod welcome;
 
-/// What a note says that only the person and the agent may read.
 const NOTE: &str = "the treasure lies under the third oak";
 
-/// An agent with a tool on the person's device at each stake.
 fn agent(more: &str) -> String {
     let scope = |id: &str, label: &str, sensitivity: &str| {
         format!("\n[[scope]]\nid = {id:?}\nlabel = {label:?}\nsensitivity = {sensitivity:?}\n")
@@ -52,7 +50,6 @@ fn agent(more: &str) -> String {
     format!("{SCRIPTED}{scopes}{tools}{more}")
 }
 
-/// A person at the pages of their device.
 struct Person {
     browser: Browser,
     device: Option<Server>,
@@ -74,7 +71,7 @@ impl Person {
         let home = Home::with_agent(&agent(""));
         let key = home.key(&["--person", "ada"]);
         let server = home.start();
-        let code = home.desk(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
+        let code = home.json_command(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
         let place = home.path("laptop");
         home.nuncio(&["--json", "device", "enrol", server.url(), &code]).arg("--home").arg(&place).run().json();
         fs::write(place.join("place.toml"), "latitude = 52.5\nlongitude = 13.4\nlabel = \"Berlin\"\n").unwrap();
@@ -89,7 +86,6 @@ impl Person {
         Self { browser, device: Some(device), link, client, session, _server: server, home }
     }
 
-    /// The address of a page.
     fn page(&self, path: &str) -> String {
         format!("{}{path}", self.link.split("/open").next().unwrap())
     }
@@ -111,19 +107,16 @@ impl Person {
         self.browser.until("document.querySelector('.news')").await;
     }
 
-    /// The agent calls a tool; what it says in the end.
     fn calls(&self, id: &str, tool: &str, arguments: Value) -> JoinHandle<String> {
         self.call_all(&[call(id, tool, arguments)])
     }
 
-    /// The same for several calls at once.
     fn call_all(&self, calls: &[Value]) -> JoinHandle<String> {
         let (client, session) = (self.client.clone(), self.session.clone());
         let script = json!([calls, [{"text": "It says: "}, {"echo": "results"}]]);
         tokio::spawn(async move { client.play(&session, script).await.to_string() })
     }
 
-    /// What the device wrote down, after its chain was proved.
     fn log(&mut self) -> Vec<Value> {
         // One process uses the folder at a time.
         self.device.take().into_iter().for_each(Server::stop);

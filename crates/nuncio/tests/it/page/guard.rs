@@ -6,7 +6,7 @@ use super::Visit;
 use crate::client::{builder, call};
 
 #[tokio::test]
-async fn what_agents_people_and_tools_say_is_text_and_never_markup() {
+async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
     let visit = Visit::script().await;
     let hostile = "<img src=x onerror=\"window.hurt = 1\"><script>window.hurt = 2</script><b>bold</b>";
     visit
@@ -30,7 +30,7 @@ async fn what_agents_people_and_tools_say_is_text_and_never_markup() {
 }
 
 #[tokio::test]
-async fn the_policy_is_strict_and_nothing_comes_from_elsewhere() {
+async fn content_security_policy_is_strict_and_no_resource_is_external() {
     let visit = Visit::script().await;
     visit.say("hello").await;
     visit.hears("You said: hello").await;
@@ -62,7 +62,7 @@ async fn the_policy_is_strict_and_nothing_comes_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn files_are_kept_for_ever_and_the_page_is_asked_for_again() {
+async fn assets_are_cached_forever_and_the_page_is_revalidated() {
     let visit = Visit::script().await;
     let http = builder().build().unwrap();
     let page = http.get(visit.server.url()).send().await.unwrap();
@@ -89,7 +89,7 @@ async fn files_are_kept_for_ever_and_the_page_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_link_from_elsewhere_opens_the_page_but_a_frame_does_not_show_it() {
+async fn cross_site_link_opens_the_page_but_framing_is_refused() {
     let visit = Visit::script().await;
     let url = visit.server.url();
     visit.browser.go("data:text/html,<title>elsewhere</title>").await;
@@ -103,7 +103,7 @@ async fn a_link_from_elsewhere_opens_the_page_but_a_frame_does_not_show_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_copied_works_as_it_is() {
+async fn copied_curl_command_works() {
     let visit = Visit::script().await;
     let commands =
         visit.browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent)").await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::everyone::accessible;
+use super::accessibility::accessible;
 use crate::client::{Client, call};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
@@ -55,7 +55,7 @@ impl Shift {
         let server = home.start();
         let turn = hand_over(&server, &app, "B7").await;
         until("work waits", async || {
-            let listed = home.desk(&["task", "list"]).json();
+            let listed = home.json_command(&["task", "list"]).json();
             (!listed["tasks"].as_array().unwrap().is_empty()).then_some(())
         })
         .await;
@@ -99,7 +99,7 @@ async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_signs_in_takes_a_task_fills_in_its_form_and_finishes_it() {
+async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
     let shift = Shift::of(Reader::default()).await;
     let browser = &shift.browser;
     // A wrong key was tried on the way in, which the browser notes.
@@ -161,7 +161,7 @@ async fn a_person_signs_in_takes_a_task_fills_in_its_form_and_finishes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_all_there_in_chinese_on_a_phone_in_the_dark_without_a_mouse() {
+async fn inbox_works_in_chinese_on_a_dark_phone_by_keyboard() {
     let shift = Shift::of(Reader { width: 360, dark: true, language: "zh-CN" }).await;
     let browser = &shift.browser;
     let fits = async |what: &str| {
@@ -206,7 +206,7 @@ async fn it_is_all_there_in_chinese_on_a_phone_in_the_dark_without_a_mouse() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_shows_what_is_new_and_a_form_only_tells_of_it() {
+async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
     let home = Home::with_agent(&format!("{SCRIPTED}{PICKUP}"));
     let server = home.start();
     let browser = Browser::open(Reader::default()).await;
@@ -218,8 +218,8 @@ async fn a_list_shows_what_is_new_and_a_form_only_tells_of_it() {
     browser.click(".tasks a").await;
     browser.click("main.task .primary").await;
     browser.write("[name='f/note']", "do not lose me").await;
-    let id = home.desk(&["task", "list"]).json()["tasks"][0]["id"].as_str().unwrap().to_owned();
-    home.desk(&["task", "take", &id, "--over", "--as", "bob"]).json();
+    let id = home.json_command(&["task", "list"]).json()["tasks"][0]["id"].as_str().unwrap().to_owned();
+    home.json_command(&["task", "take", &id, "--over", "--as", "bob"]).json();
     browser.until("document.querySelector('#changed > span').checkVisibility()").await;
     assert_eq!(browser.eval("document.querySelector(\"[name='f/note']\").value").await, "do not lose me");
     assert_eq!(browser.complaints().await, Vec::<String>::new());
@@ -230,7 +230,7 @@ async fn a_list_shows_what_is_new_and_a_form_only_tells_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_from_elsewhere_leads_whoever_is_signed_in_to_the_task() {
+async fn cross_site_link_opens_the_task_for_a_signed_in_person() {
     let shift = Shift::of(Reader::default()).await;
     let browser = &shift.browser;
     browser.click(".tasks a").await;

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::Visit;
-use super::everyone::accessible;
+use super::accessibility::accessible;
 use crate::home::Home;
 use crate::webdriver::{ENTER, ESCAPE, Reader};
 
 #[tokio::test]
-async fn the_page_asks_for_a_key_and_keeps_it_in_its_tab_alone() {
+async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
     let home = Home::script();
     let key = home.key(&[]);
     let visit = Visit::to(home, Reader::default()).await;
@@ -46,7 +46,7 @@ async fn the_page_asks_for_a_key_and_keeps_it_in_its_tab_alone() {
 }
 
 #[tokio::test]
-async fn a_key_made_meanwhile_is_asked_for_and_what_was_written_is_not_lost() {
+async fn page_asks_for_a_key_created_meanwhile_and_keeps_the_draft() {
     let visit = Visit::script().await;
     let browser = &visit.browser;
     browser.until("document.activeElement.id === 'message'").await;

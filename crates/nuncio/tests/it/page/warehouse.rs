@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::everyone::accessible;
+use super::accessibility::accessible;
 use crate::process::until;
 use crate::skill_stories::{PICKUP, consumer_of, example};
 use crate::webdriver::{Browser, ENTER, Reader};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_in_their_browser_does_what_somebody_elses_agent_was_asked_for() {
+async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
     let home = example("warehouse", |text| text);
     let app = home.key(&["--name", "shop", "--scope", "pickup:request"]);
     let person = home.key(&["--person", "mei", "--scope", "console:tasks"]);
@@ -37,7 +37,7 @@ async fn a_person_in_their_browser_does_what_somebody_elses_agent_was_asked_for(
         browser.until("document.querySelector('#result-form') && document.querySelector('.given .words').innerText");
     assert_eq!(words.await, "Fetch the parcel of order A-1001 from shelf B7, weigh it and hand it over.");
     accessible(&browser, "the warehouse's form").await;
-    let listed = home.desk(&["task", "list"]).json();
+    let listed = home.json_command(&["task", "list"]).json();
     assert_eq!(listed["tasks"][0]["state"]["by"], "mei", "{listed}");
     until("the shop sees that somebody is at work", async || asked.stdout().contains("running").then_some(())).await;
 

@@ -60,7 +60,7 @@ impl House {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_word_of_the_persons_nothing_leaves_and_a_word_for_once_is_for_once() {
+async fn device_call_needs_consent_and_one_time_consent_is_used_once() {
     let house = House::new().await;
     house.refused("c1").await;
     let once = json!({"agent_id": "script", "granted_scopes": [{"scope": SCOPE, "mode": "once"}]});
@@ -72,7 +72,7 @@ async fn without_a_word_of_the_persons_nothing_leaves_and_a_word_for_once_is_for
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoked_in_the_middle_of_a_conversation_it_ends_there_and_allowed_again_it_goes_on() {
+async fn consent_revoked_mid_conversation_stops_calls_until_given_again() {
     let house = House::new().await;
     house.device.allow("script", &[SCOPE]).await;
     assert!(house.read("c1").await.contains(SECRET));
@@ -85,7 +85,7 @@ async fn revoked_in_the_middle_of_a_conversation_it_ends_there_and_allowed_again
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_changes_is_suspended_until_the_person_says_yes_again() {
+async fn changed_scope_is_suspended_until_new_consent() {
     let house = House::new().await;
     house.device.allow("script", &[SCOPE]).await;
     assert!(house.read("c1").await.contains(SECRET));
@@ -108,9 +108,8 @@ async fn what_an_agent_changes_is_suspended_until_the_person_says_yes_again() {
     assert_eq!(house.device.runs(), 2);
 }
 
-/// Where the agent's people are elsewhere, the relay there says so before anything is sealed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_at_a_relay_elsewhere_is_told_that_the_person_allows_it_nothing() {
+async fn agent_at_another_relay_without_consent_is_refused() {
     let world = World::new().await;
     let device = SealedDevice::start(&world.relay.url(), &world.relay.invite("ada"), memory(), read_file).await;
     let (client, session) = world.session().await;

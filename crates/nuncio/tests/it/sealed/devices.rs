@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use nuncio_testkit::a2h::{Reached, SealedAgent, SealedDevice, Way};
+use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent, SealedDevice};
 use serde_json::json;
 
 use super::{PLACE, RelayProcess, SECRET, World, echo_path, memory, read_file, reads};
 use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_device_runs_a_call_and_one_that_nobody_vouches_for_is_sealed_out() {
+async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
-    let way = Way::straight();
-    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), Reached::Socket).await;
+    let way = PeerNetwork::direct();
+    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), AgentTransport::Socket).await;
     let laptop = relay.device(&way, "ada", &id).await;
     agent.call("ada", "read_file", json!({"path": "/1"})).await.unwrap();
     assert_eq!(laptop.runs(), 1);
@@ -56,9 +56,8 @@ async fn one_device_runs_a_call_and_one_that_nobody_vouches_for_is_sealed_out() 
     assert_eq!(phone.runs(), 1, "{ran} before");
 }
 
-/// Its address is in its DID, which vouches for its keys.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_starts_at_another_address_keeps_its_keys_and_its_people() {
+async fn agent_with_a_new_address_keeps_keys_and_relations() {
     let mut world = World::new().await;
     let device = world.device(read_file).await;
     let (client, session) = world.session().await;

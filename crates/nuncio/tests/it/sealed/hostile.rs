@@ -11,8 +11,10 @@ use nuncio_a2h::peer::{CallOptions, SendError, ToolError};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, PersonName};
-use nuncio_identity::seal::{Distrust, Keep, SealError};
-use nuncio_testkit::a2h::{Between, DeviceKey, JumpingClock, Reached, SealedAgent, SealedDevice, Way};
+use nuncio_identity::seal::{DistrustReason, KeyStore, SealError};
+use nuncio_testkit::a2h::{
+    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
+};
 use serde_json::{Value, json};
 
 use super::{RelayProcess, SCOPE, decoded, echo_path, memory};
@@ -21,16 +23,15 @@ use crate::process::until;
 /// Longer than an agent waits for an answer.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
-/// Everyone, with somebody before the agent and somebody before the device.
 struct Stage {
     relay: RelayProcess,
-    to_agent: Between,
-    to_device: Between,
+    to_agent: MeddlingProxy,
+    to_device: MeddlingProxy,
     clock: JumpingClock,
     id: String,
     token: String,
-    agent_keep: Arc<dyn Keep>,
-    device_keep: Arc<dyn Keep>,
+    agent_keep: Arc<dyn KeyStore>,
+    device_keep: Arc<dyn KeyStore>,
     code: String,
     agent: SealedAgent,
     device: SealedDevice,
@@ -41,7 +42,7 @@ impl Stage {
     async fn new() -> Self {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
-        let (to_agent, to_device, clock) = (Between::new(), Between::new(), JumpingClock::new());
+        let (to_agent, to_device, clock) = (MeddlingProxy::new(), MeddlingProxy::new(), JumpingClock::new());
         let (agent_keep, device_keep, code) = (memory(), memory(), relay.invite("ada"));
         let agent = start_agent(&relay, &to_agent, &clock, (&id, &token), &agent_keep).await;
         let device = start_device(&relay, &to_device, &code, &device_keep).await;
@@ -50,14 +51,12 @@ impl Stage {
         Self { relay, to_agent, to_device, clock, id, token, agent_keep, device_keep, code, agent, device, calls }
     }
 
-    /// The agent begins anew with the keys it has, and looks at everyone's keys again.
     async fn restart_agent(&mut self) {
         let new =
             start_agent(&self.relay, &self.to_agent, &self.clock, (&self.id, &self.token), &self.agent_keep).await;
         self.agent = new;
     }
 
-    /// The device likewise.
     async fn restart_device(&mut self) {
         self.device.stop();
         self.device = start_device(&self.relay, &self.to_device, &self.code, &self.device_keep).await;
@@ -68,10 +67,9 @@ impl Stage {
         self.agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await
     }
 
-    /// Everyone behaves, and a call runs, once.
     async fn honest_call(&self, after: &str) {
-        self.to_agent.behave();
-        self.to_device.behave();
+        self.to_agent.pass_through();
+        self.to_device.pass_through();
         let before = self.device.runs();
         let answer = self.call().await.unwrap_or_else(|error| panic!("after {after}: {error}"));
         let last = self.calls.load(Ordering::SeqCst) - 1;
@@ -79,7 +77,6 @@ impl Stage {
         assert_eq!(self.device.runs(), before + 1, "after {after}");
     }
 
-    /// A call that nobody answers; the clock jumps once `seen` says that what was to happen has.
     async fn unanswered(&self, what: &str, seen: impl Fn() -> bool) {
         let waits = async {
             until(what, async || seen().then_some(())).await;
@@ -92,24 +89,28 @@ impl Stage {
 
 async fn start_agent(
     relay: &RelayProcess,
-    between: &Between,
+    between: &MeddlingProxy,
     clock: &JumpingClock,
     who: (&str, &str),
-    keep: &Arc<dyn Keep>,
+    keep: &Arc<dyn KeyStore>,
 ) -> SealedAgent {
-    let way = Way::through(between).by_clock(clock);
-    SealedAgent::start(&way, &relay.url(), who, Arc::clone(keep), Reached::Socket).await
+    let way = PeerNetwork::through(between).with_clock(clock);
+    SealedAgent::start(&way, &relay.url(), who, Arc::clone(keep), AgentTransport::Socket).await
 }
 
-async fn start_device(relay: &RelayProcess, between: &Between, code: &str, keep: &Arc<dyn Keep>) -> SealedDevice {
-    SealedDevice::start_by(&Way::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
+async fn start_device(
+    relay: &RelayProcess,
+    between: &MeddlingProxy,
+    code: &str,
+    keep: &Arc<dyn KeyStore>,
+) -> SealedDevice {
+    SealedDevice::start_by(&PeerNetwork::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
 }
 
 fn is_call(message: &Value) -> bool {
     message["msg_subtype"] == "artifact_tool_call"
 }
 
-/// The sealed message with something done to its text.
 fn within(message: &mut Value, change: impl FnOnce(String) -> String) {
     let text = decoded(&message["encrypted_payload"]);
     message["encrypted_payload"] = json!(STANDARD.encode(change(text)));
@@ -117,7 +118,6 @@ fn within(message: &mut Value, change: impl FnOnce(String) -> String) {
 
 type Lie = (&'static str, fn(&mut Value), Option<&'static str>);
 
-/// What a relay does to somebody's keys.
 type Change = Box<dyn Fn(&mut Value) + Send>;
 
 /// What a relay may say of a call or within it, and what the device says to that; nothing where it asks the relay
@@ -162,7 +162,6 @@ const LIES: [Lie; 13] = [
     ),
 ];
 
-/// The text with the letter some way behind a mark changed.
 fn flip(text: &str, mark: &str) -> String {
     let place = text.find(mark).unwrap() + mark.len() + 20;
     let other = if &text[place..=place] == "A" { "B" } else { "A" };
@@ -178,13 +177,13 @@ fn flip_digit(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_relay_says_of_a_call_or_changes_in_it_nothing_runs() {
+async fn call_altered_by_the_relay_does_not_run() {
     let stage = Stage::new().await;
     stage.honest_call("nothing").await;
     for (name, lie, refusal) in LIES {
         let (before, told) = (stage.device.refusals().len(), Arc::new(AtomicUsize::new(0)));
         let count = Arc::clone(&told);
-        stage.to_device.meddle_with_messages(move |mut message| {
+        stage.to_device.rewrite_messages(move |mut message| {
             if is_call(&message) {
                 lie(&mut message);
                 count.fetch_add(1, Ordering::SeqCst);
@@ -208,7 +207,7 @@ async fn whatever_the_relay_says_of_a_call_or_changes_in_it_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_relay_does_to_an_answer_the_agent_takes_none_but_the_devices_own() {
+async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
     let stage = Stage::new().await;
     stage.honest_call("nothing").await;
     // What is a lie about a call may be true of an answer.
@@ -218,7 +217,7 @@ async fn whatever_the_relay_does_to_an_answer_the_agent_takes_none_but_the_devic
         let before = stage.agent.refused.lock().unwrap().len();
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
-        stage.to_agent.meddle_with_messages(move |mut message| {
+        stage.to_agent.rewrite_messages(move |mut message| {
             lie(&mut message);
             count.fetch_add(1, Ordering::SeqCst);
             vec![message]
@@ -238,14 +237,14 @@ async fn whatever_the_relay_does_to_an_answer_the_agent_takes_none_but_the_devic
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
+async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     let stage = Stage::new().await;
     stage.honest_call("nothing").await;
 
     // Dropped on the way to the device: it never runs.
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dropped);
-    stage.to_device.meddle_with_messages(move |_| {
+    stage.to_device.rewrite_messages(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         Vec::new()
     });
@@ -261,7 +260,7 @@ async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
         || stage.agent.peer.call_tool_with(&conversation.id, "read_file", json!({"path": "/again"}), again.clone());
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dropped);
-    stage.to_agent.meddle_with_messages(move |_| {
+    stage.to_agent.rewrite_messages(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         Vec::new()
     });
@@ -270,13 +269,13 @@ async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
         stage.clock.jump(TOO_LONG);
     };
     assert_eq!(tokio::join!(ask(), waits).0, Err(ToolError::NoAnswer));
-    stage.to_agent.behave();
+    stage.to_agent.pass_through();
     assert_eq!(ask().await.unwrap()["content"], "read /again");
     assert_eq!(stage.device.runs(), 3);
 
     // Repeated: at once, under other numbers, and again with every call that follows.
     let mut kept: Vec<Value> = Vec::new();
-    stage.to_device.meddle_with_messages(move |message| {
+    stage.to_device.rewrite_messages(move |message| {
         let mut copy = message.clone();
         copy["conversation_seq"] = json!(message["conversation_seq"].as_u64().unwrap() + 100);
         kept.extend([message.clone(), copy]);
@@ -291,7 +290,7 @@ async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
 
     // Reordered: two calls come the other way round, and each gets its own answer.
     let mut held = None;
-    stage.to_device.meddle_with_messages(move |message| match held.take() {
+    stage.to_device.rewrite_messages(move |message| match held.take() {
         None => {
             held = Some(message);
             Vec::new()
@@ -311,7 +310,7 @@ async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
     let mut old = None;
     let replaced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&replaced);
-    stage.to_agent.meddle_with_messages(move |message| match &old {
+    stage.to_agent.rewrite_messages(move |message| match &old {
         None => {
             old = Some(message.clone());
             vec![message]
@@ -327,13 +326,13 @@ async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_the_relay_swaps_or_invents_are_never_sealed_to() {
+async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
     let mut stage = Stage::new().await;
     let eve = Arc::new(DeviceKey::new());
 
     // At first contact: a one-time key that the device did not sign.
     let forged = Arc::clone(&eve);
-    stage.to_agent.meddle(move |path, mut told| {
+    stage.to_agent.rewrite(move |path, mut told| {
         if path.is_some_and(|path| path.ends_with("/one-time-key")) {
             told["data"] = json!(forged.one_time_key("dev_x", told["data"]["key_id"].as_str().unwrap(), false));
         }
@@ -350,18 +349,18 @@ async fn keys_that_the_relay_swaps_or_invents_are_never_sealed_to() {
         let owner = Recipient::Person(PersonName::parse("ada").unwrap());
         *bundle = json!(swapped.bundle(owner, &device, u64::MAX >> 12, SealMode::Stateful));
     };
-    let changes: [(&str, Change, Distrust); 4] = [
-        ("another device under its name", Box::new(swap), Distrust::KeyChanged),
+    let changes: [(&str, Change, DistrustReason); 4] = [
+        ("another device under its name", Box::new(swap), DistrustReason::KeyChanged),
         (
             "another key to be sealed to",
             Box::new(|bundle| bundle["olm_key"] = bundle["hpke_key"].clone()),
-            Distrust::BadSignature,
+            DistrustReason::BadSignature,
         ),
-        ("no forward secrecy", Box::new(|bundle| bundle["mode"] = json!("stateless")), Distrust::BadSignature),
-        ("an older number", Box::new(|bundle| bundle["seq"] = json!(1)), Distrust::BadSignature),
+        ("no forward secrecy", Box::new(|bundle| bundle["mode"] = json!("stateless")), DistrustReason::BadSignature),
+        ("an older number", Box::new(|bundle| bundle["seq"] = json!(1)), DistrustReason::BadSignature),
     ];
     for (name, change, why) in changes {
-        stage.to_agent.meddle(move |path, mut told| {
+        stage.to_agent.rewrite(move |path, mut told| {
             if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
                 change(&mut told["data"][0]);
             }
@@ -382,7 +381,7 @@ async fn keys_that_the_relay_swaps_or_invents_are_never_sealed_to() {
 
     // A device that nobody vouches for is shown beside hers, well signed: nothing is sealed to it.
     let invented = Arc::clone(&eve);
-    stage.to_agent.meddle(move |path, mut told| {
+    stage.to_agent.rewrite(move |path, mut told| {
         if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
             let owner = Recipient::Person(PersonName::parse("ada").unwrap());
             let bundle = invented.bundle(owner, "dev_eve", 1, SealMode::Stateful);
@@ -401,7 +400,7 @@ async fn keys_that_the_relay_swaps_or_invents_are_never_sealed_to() {
     // The agent's own keys swapped, to the device: it answers nobody.
     let agents = Arc::clone(&eve);
     let me = Recipient::Agent(nuncio_core::ids::AgentId::parse(&stage.id).unwrap());
-    stage.to_device.meddle(move |path, mut told| {
+    stage.to_device.rewrite(move |path, mut told| {
         if path.is_some_and(|path| path.contains("/keys/agents/")) {
             let device = told["data"][0]["device_id"].as_str().unwrap().to_owned();
             told["data"][0] = json!(agents.bundle(me.clone(), &device, u64::MAX >> 12, SealMode::Stateful));

@@ -12,8 +12,8 @@ use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
-use nuncio_identity::seal::Keep;
-use nuncio_store::Cabinet;
+use nuncio_identity::seal::KeyStore;
+use nuncio_store::SqliteKeyStore;
 use nuncio_testkit::a2h::SealedDevice;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -41,7 +41,6 @@ async fn a_moment() {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Apps that call one after the other until they are told to stop.
 struct Calls {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -101,7 +100,6 @@ impl Calls {
     }
 }
 
-/// One session, one call; what was said, or that nobody answered.
 pub(super) async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
     let client = client.reconnected();
     let session = async {
@@ -130,7 +128,7 @@ fn check(ran: &Ran, called: &Called) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_relay_dies_ten_times_and_every_call_is_answered() {
+async fn every_call_is_answered_across_ten_relay_kills() {
     const KILLS: usize = 10;
     let mut world = World::new().await;
     let ran = Ran::default();
@@ -151,7 +149,7 @@ async fn the_relay_dies_ten_times_and_every_call_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_dies_ten_times_and_nothing_runs_twice_or_is_left_unanswered() {
+async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
     const KILLS: usize = 10;
     let mut world = World::new().await;
     let ran = Ran::default();
@@ -203,9 +201,8 @@ async fn the_agent_dies_ten_times_and_nothing_runs_twice_or_is_left_unanswered()
     );
 }
 
-/// An execution that is begun again after a crash is the same call: the device says what became of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn executions_survive_their_agent_and_run_once_on_the_device() {
+async fn executions_survive_agent_kills_and_run_once_on_the_device() {
     const KILLS: usize = 5;
     let mut world = World::new().await;
     let ran = Ran::default();
@@ -260,7 +257,7 @@ impl Life {
         let (url, code, keys) = (url.to_owned(), code.to_owned(), PathBuf::from(keys));
         let begun = tokio::task::spawn_blocking(move || {
             let runtime = Runtime::new().unwrap();
-            let keep: Arc<dyn Keep> = Arc::new(Cabinet::open(&keys).unwrap());
+            let keep: Arc<dyn KeyStore> = Arc::new(SqliteKeyStore::open(&keys).unwrap());
             let device = runtime.block_on(SealedDevice::start(&url, &code, keep, act));
             Self { runtime, device }
         });
@@ -277,7 +274,7 @@ impl Life {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_device_dies_twenty_times_and_what_it_began_is_never_begun_again() {
+async fn started_calls_are_never_repeated_across_twenty_device_kills() {
     const KILLS: usize = 20;
     let world = World::new().await;
     let (ran, folder) = (Ran::default(), tempfile::tempdir().unwrap());

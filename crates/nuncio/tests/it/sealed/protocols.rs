@@ -14,7 +14,6 @@ use crate::home::Home;
 use crate::process::{Server, until};
 use crate::skill_client::Consumer;
 
-/// A server with the agent and ada's device; a key of hers, and one of somebody else.
 struct House {
     home: Home,
     server: Server,
@@ -38,7 +37,6 @@ impl House {
         Consumer::of(&self.server).with("authorization", format!("Bearer {key}"))
     }
 
-    /// The protocol and the outcome of each call in the record.
     fn recorded(&self) -> Vec<(Value, Value, Value)> {
         let records = self.home.audit().into_iter().filter(|record| record["tool"] == "read_file");
         records
@@ -52,7 +50,7 @@ impl House {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_aap_session_reaches_the_device_of_the_person_its_key_belongs_to_and_nobody_elses() {
+async fn aap_session_reaches_only_the_device_of_its_linked_person() {
     let house = House::new().await;
     let client = house.server.aap_with_key(&house.hers);
     let session = client.session("script", &[]).await;
@@ -75,7 +73,7 @@ async fn an_aap_session_reaches_the_device_of_the_person_its_key_belongs_to_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_a_skill_it_is_there_for_those_who_belong_to_a_person_and_for_nobody_else() {
+async fn device_skill_is_offered_only_to_linked_callers() {
     let house = House::new().await;
     let hers = house.consumer(&house.hers);
     let (status, index) = hers.get("/.well-known/skill-sharing").await;
@@ -107,7 +105,7 @@ async fn as_a_skill_it_is_there_for_those_who_belong_to_a_person_and_for_nobody_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_json_rpc_it_answers_those_who_belong_to_a_person_and_is_no_method_for_others() {
+async fn device_method_over_json_rpc_exists_only_for_linked_callers() {
     let house = House::new().await;
     let ask = async |key: &str| {
         let consumer = house.consumer(key);
@@ -127,7 +125,7 @@ async fn over_json_rpc_it_answers_those_who_belong_to_a_person_and_is_no_method_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_writes_under_seal_is_answered_under_seal_and_may_call_their_own_device() {
+async fn sealed_message_gets_a_sealed_answer_and_may_call_the_own_device() {
     let house = House::new().await;
     let device = &house.device;
     let agent = Recipient::Agent(AgentId::parse("script").unwrap());

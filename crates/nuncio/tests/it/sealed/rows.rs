@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, PersonName};
-use nuncio_testkit::a2h::{Reached, SealedAgent, Way};
+use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -24,7 +24,6 @@ mod table;
 const LOW: &str = "notification:send";
 const MEDIUM: &str = "filesystem:read";
 const HIGH: &str = "location:read";
-/// Under this one the device has nothing.
 const NOTHING: &str = "calendar:read";
 
 /// A tool of each sensitivity, and one that no device has.
@@ -55,7 +54,6 @@ skill = {{ type = "task" }}
     })
 }
 
-/// What the log of a device says of a call: status, reason, and whether the person was asked.
 type Line = (String, Option<String>, bool);
 
 fn line(status: &str, reason: Option<&str>, asked: bool) -> Line {
@@ -99,7 +97,6 @@ impl Machine {
         self.home.path("ran")
     }
 
-    /// Everything that ran here.
     fn ran(&self) -> Vec<String> {
         fs::read_to_string(self.trace()).unwrap().lines().map(str::to_owned).collect()
     }
@@ -114,13 +111,11 @@ impl Machine {
         assert_eq!(allowed["allowed"].as_array().unwrap().len(), scopes.len(), "{allowed}");
     }
 
-    /// `nuncio device run`, with somebody at its terminal.
     fn attended(&self) -> Asking {
         let run = self.home.nuncio(&["device", "run", "--tty"]).arg("--home").arg(self.place());
         Asking(run.typed())
     }
 
-    /// What its log says, once it is proved; the device must not be running.
     fn log(&self) -> Vec<Line> {
         let audit = self.device(&["audit"]).json();
         let entries = audit["entries"].as_array().unwrap();
@@ -146,7 +141,6 @@ impl Asking {
         assert_eq!(self.questions(), count, "{}", self.0.stderr());
     }
 
-    /// Types an answer until it counts: what is typed too soon does not.
     async fn answer<T>(&mut self, word: &str, call: &JoinHandle<T>) {
         until("the call is answered", async || {
             self.0.line(word);
@@ -183,7 +177,6 @@ impl Scene {
         Self { world, laptop }
     }
 
-    /// An app's turn in which the agent calls a tool: what the app is told when it is over.
     async fn call(&self, id: &str, tool: &str, path: &str) -> JoinHandle<String> {
         let (client, session) = self.world.session().await;
         let script = json!([[call(id, tool, json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]]);
@@ -211,20 +204,20 @@ impl Rude {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
         relay.owner.publish(&id, &manifest()).await.data();
-        let agent = SealedAgent::start(&Way::straight(), &relay.url(), (&id, &token), memory(), Reached::Socket).await;
+        let agent =
+            SealedAgent::start(&PeerNetwork::direct(), &relay.url(), (&id, &token), memory(), AgentTransport::Socket)
+                .await;
         let laptop = Machine::new(&relay);
         laptop.allow(&id, scopes);
         Self { relay, agent, token, laptop }
     }
 
-    /// Where the agent and ada are alone.
     async fn conversation(&self) -> ConversationId {
         let ada = Recipient::Person(PersonName::parse("ada").unwrap());
         self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
     }
 }
 
-/// What it says it can do.
 fn manifest() -> Value {
     let tools = TOOLS.map(|(name, scope, _)| {
         json!({

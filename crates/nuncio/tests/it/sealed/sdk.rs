@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_a2h::peer::{HookError, Hooks, Peer};
+use nuncio_a2h::peer::{Peer, WebhookError, WebhookReceiver};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
@@ -12,7 +12,7 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{Reached, SealedAgent, Way};
+use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,10 +23,8 @@ use crate::process::until;
 /// A call as it came: its headers and its body.
 type Called = (HashMap<String, String>, Vec<u8>);
 
-/// Who takes calls, and what checks them.
-type Taker = (Peer, Arc<Hooks>);
+type Taker = (Peer, Arc<WebhookReceiver>);
 
-/// Where an agent is called: a receiver as small as can be.
 struct Receiver {
     called: Arc<Mutex<Vec<Called>>>,
     answered: Arc<Mutex<Vec<u16>>>,
@@ -84,20 +82,25 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Called> {
     Some((headers, body))
 }
 
-async fn take(hooks: &Hooks, peer: &Peer, (headers, body): &Called, now: Timestamp) -> Result<(), HookError> {
+async fn take(
+    hooks: &WebhookReceiver,
+    peer: &Peer,
+    (headers, body): &Called,
+    now: Timestamp,
+) -> Result<(), WebhookError> {
     hooks.take(peer, |name| headers.get(name).cloned(), body, now).await
 }
 
-fn status(taken: &Result<(), HookError>) -> u16 {
+fn status(taken: &Result<(), WebhookError>) -> u16 {
     match taken {
-        Ok(()) | Err(HookError::Again) => 204,
-        Err(HookError::Failed(_)) => 503,
+        Ok(()) | Err(WebhookError::Repeated) => 204,
+        Err(WebhookError::Failed(_)) => 503,
         Err(_) => 401,
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_remembers_nothing_is_called_calls_and_is_known_for_what_it_is() {
+async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
     let relay = RelayProcess::start(&[("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")]).await;
     let receiver = Receiver::start().await;
     let body = json!({"display_name": "Hooked", "connection_mode": "webhook", "webhook_url": receiver.url});
@@ -105,9 +108,9 @@ async fn an_agent_that_remembers_nothing_is_called_calls_and_is_known_for_what_i
     let text = |name: &str| made.data()[name].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
     let (id, token, secret) = (text("id"), text("token"), text("webhook_secret"));
     relay.owner.publish(&id, &super::manifest()).await.data();
-    let way = Way::straight();
-    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), Reached::Hooks).await;
-    let hooks = Arc::new(Hooks::new(&secret).unwrap());
+    let way = PeerNetwork::direct();
+    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), AgentTransport::Hooks).await;
+    let hooks = Arc::new(WebhookReceiver::new(&secret).unwrap());
     *receiver.taker.lock().unwrap() = Some((agent.peer.clone(), Arc::clone(&hooks)));
 
     let device = relay.device(&way, "ada", &id).await;
@@ -144,21 +147,21 @@ async fn an_agent_that_remembers_nothing_is_called_calls_and_is_known_for_what_i
     };
     let late = now.after(Duration::from_secs(6 * 60));
     let early = now.before(Duration::from_secs(6 * 60));
-    let other = Hooks::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
-    let fresh = Hooks::new(&secret).unwrap();
+    let other = WebhookReceiver::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let fresh = WebhookReceiver::new(&secret).unwrap();
     let changed = (headers.clone(), String::from_utf8(body.clone()).unwrap().replace("ada", "eve").into_bytes());
     let cut = (headers.clone(), body[..body.len() - 1].to_vec());
     let mut unsigned = with("x-nothing", "");
     unsigned.0.remove("webhook-signature");
-    assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), now).await, Err(HookError::Again));
+    assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), now).await, Err(WebhookError::Repeated));
     for when in [late, early] {
-        assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), when).await, Err(HookError::Late));
+        assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), when).await, Err(WebhookError::Late));
     }
     for forged in [&changed, &cut, &with("webhook-id", "another"), &with("webhook-signature", "v1,AAAA")] {
-        assert_eq!(take(&hooks, peer, forged, now).await, Err(HookError::Forged));
+        assert_eq!(take(&hooks, peer, forged, now).await, Err(WebhookError::Forged));
     }
-    assert_eq!(take(&hooks, peer, &unsigned, now).await, Err(HookError::Missing("webhook-signature")));
-    assert_eq!(take(&other, peer, &(headers.clone(), body.clone()), now).await, Err(HookError::Forged));
+    assert_eq!(take(&hooks, peer, &unsigned, now).await, Err(WebhookError::Missing("webhook-signature")));
+    assert_eq!(take(&other, peer, &(headers.clone(), body.clone()), now).await, Err(WebhookError::Forged));
     // One who forgot which calls came opens nothing twice for that.
     assert_eq!(take(&fresh, peer, &(headers, body), now).await, Ok(()));
     assert_eq!(agent.heard.lock().unwrap().len(), 1);
@@ -177,11 +180,11 @@ async fn an_agent_that_remembers_nothing_is_called_calls_and_is_known_for_what_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_asks_for_what_it_is_told_calls_and_is_written_to() {
+async fn polling_sdk_agent_calls_and_receives_messages() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Polling"})).await;
-    let (way, kept, url) = (Way::straight(), memory(), relay.url());
-    let start = || SealedAgent::start(&way, &url, (&id, &token), Arc::clone(&kept), Reached::Polling);
+    let (way, kept, url) = (PeerNetwork::direct(), memory(), relay.url());
+    let start = || SealedAgent::start(&way, &url, (&id, &token), Arc::clone(&kept), AgentTransport::Polling);
     let agent = start().await;
     let device = relay.device(&way, "ada", &id).await;
     for number in 0..3 {

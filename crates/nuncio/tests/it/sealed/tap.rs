@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Somebody who listens between the relay and everyone else.
 pub(super) struct Tap {
     pub(super) url: String,
     said: Arc<Mutex<Vec<u8>>>,
@@ -29,7 +28,6 @@ impl Tap {
         Self { url, said }
     }
 
-    /// Everything the server has said.
     pub(super) fn said(&self) -> Vec<u8> {
         self.said.lock().unwrap().clone()
     }

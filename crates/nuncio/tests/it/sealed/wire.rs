@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, What};
+use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, RelayEventKind};
 use nuncio_a2h::wire::artifact::Outcome;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, NewMessage};
@@ -11,9 +11,9 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::Trust;
-use nuncio_identity::seal::{Addressee, Letter, NewParty, Party, Told};
+use nuncio_identity::seal::{Addressee, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{SealedDevice, Way};
+use nuncio_testkit::a2h::{PeerNetwork, SealedDevice};
 use serde_json::{Value, json};
 
 use super::{RelayProcess, SCOPE, World, memory, reads};
@@ -31,9 +31,8 @@ fn answers_the_seed(_: &nuncio_a2h::wire::artifact::ToolCall) -> Outcome {
     Outcome::Ok { result: json!({"content": "...file content..."}) }
 }
 
-/// From an app to the device and back, by the program itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_seeds_call_reaches_the_device_as_the_seed_writes_it() {
+async fn specification_tool_call_reaches_the_device_unchanged() {
     let world = World::new().await;
     let device = world.device(answers_the_seed).await;
     let (client, session) = world.session().await;
@@ -47,7 +46,7 @@ async fn the_seeds_call_reaches_the_device_as_the_seed_writes_it() {
 
 /// An agent that knows nothing but keys and letters sends the seed's call and opens the seed's answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device() {
+async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_device() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Bare"})).await;
     let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), answers_the_seed).await;
@@ -55,18 +54,18 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
 
     let (me, ada) = (AgentId::parse(&id).unwrap(), Recipient::Person(PersonName::parse("ada").unwrap()));
     let named = Some((Recipient::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
-    let new = NewParty { named, mode: SealMode::Stateful, now: SystemClock.now() };
-    let mut party = Party::create(memory(), &new).unwrap();
+    let new = NewSealIdentity { named, mode: SealMode::Stateful, now: SystemClock.now() };
+    let mut party = SealIdentity::create(memory(), &new).unwrap();
     let address = RelayAddress { url: relay.url().parse().unwrap(), trust: Trust::Configured };
-    let way = Way::straight();
+    let way = PeerNetwork::direct();
     let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), way.fetch);
     at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
     let conversation = at.conversation_with(&ada).await.unwrap();
     let bundles = at.keys_of(&ada).await.unwrap();
-    party.meet(&ada, &bundles, None).unwrap();
+    party.review_keys(&ada, &bundles, None).unwrap();
     let one_time_key = at.one_time_key(&bundles[0].keys.id()).await.unwrap();
     let client_id = ClientMessageId::parse("m_1").unwrap();
-    let letter = Letter {
+    let letter = PlaintextMessage {
         conversation: conversation.id.clone(),
         conversation_type: ConversationType::H2a,
         client_id: client_id.clone(),
@@ -92,7 +91,7 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
         let events = at.events(after).await.unwrap();
         after = events.last().map(|event| event.seq);
         let message = events.into_iter().find_map(|event| match event.what {
-            What::Message(posted) => Some(posted),
+            RelayEventKind::Message(posted) => Some(posted),
             _ => None,
         });
         if let Some(message) = message {
@@ -103,7 +102,7 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
         (answer.post.content_type, answer.post.subtype),
         (ContentType::Artifact, Some(MsgSubtype::ArtifactResponse))
     );
-    let told = Told {
+    let told = RelayMetadata {
         conversation: answer.conversation.clone(),
         conversation_type: ConversationType::H2a,
         sender: answer.post.sender.clone(),
@@ -119,7 +118,7 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
 
 /// The seed's §3.3, row by row: what the device answers, what the app's history says, what the record says.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_of_the_seeds_table_reaches_the_app_in_words_and_the_record_as_a_code() {
+async fn every_specification_outcome_is_text_for_the_app_and_a_code_in_the_record() {
     let error = |code: &str, message: &str| json!({"status": "error", "error_code": code, "message": message});
     let denied = |reason: &str| json!({"status": "denied", "reason": reason});
     let rows = [

@@ -3,11 +3,10 @@
 use super::*;
 use crate::webdriver::{ENTER, ESCAPE, TAB};
 
-/// The card of the call that waits.
 const CARD: &str = "document.querySelector('.call')";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_shows_what_it_is_and_runs_only_when_it_is_allowed() {
+async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.go("/").await;
@@ -53,7 +52,7 @@ async fn a_call_shows_what_it_is_and_runs_only_when_it_is_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_click_counts_in_the_first_half_second() {
+async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
@@ -75,7 +74,7 @@ async fn no_click_counts_in_the_first_half_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_of_two_clicks_answers_no_call_that_slid_under_the_pointer() {
+async fn double_click_does_not_answer_the_next_call() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
@@ -102,7 +101,7 @@ async fn the_second_of_two_clicks_answers_no_call_that_slid_under_the_pointer() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_any_page_a_question_comes_first_and_what_was_typed_stays() {
+async fn prompt_appears_on_every_page_and_keeps_typed_text() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/agents").await;
@@ -130,7 +129,7 @@ async fn on_any_page_a_question_comes_first_and_what_was_typed_stays() {
 
 /// Half a minute of silence, really; and the device ends in the middle of another question.
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_is_no_and_a_device_that_ends_while_it_asks_runs_nothing() {
+async fn unanswered_prompt_or_stopped_device_runs_nothing() {
     let mut ada = Person::reading(Reader { language: "zh-CN", ..Reader::default() }).await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
@@ -164,7 +163,7 @@ async fn silence_is_no_and_a_device_that_ends_while_it_asks_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_tells_is_shown_on_the_page_as_its_words() {
+async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
     let ada = Person::ada().await;
     ada.allow(&["notification:send"]).await;
     ada.go("/agents").await;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
+async fn consent_page_grants_exactly_the_switched_on_scopes() {
     let mut ada = Person::ada().await;
     ada.go("/agents").await;
     ada.browser.write("#agent", "script").await;
@@ -48,7 +48,7 @@ async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_changed_asks_again_and_what_did_not_change_goes_on() {
+async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
     // From now on it wants a path, and somebody may ask for a camera too.
@@ -86,7 +86,7 @@ async fn an_agent_that_changed_asks_again_and_what_did_not_change_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_while_a_person_looks_is_not_allowed_by_mistake() {
+async fn manifest_changed_while_the_page_is_open_is_not_accepted() {
     let ada = Person::ada().await;
     ada.go("/agents/script").await;
     ada.browser.click("#on-location-read").await;
@@ -106,7 +106,7 @@ async fn what_changes_while_a_person_looks_is_not_allowed_by_mistake() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_click_takes_everything_back() {
+async fn one_click_revokes_an_agent() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.browser.click(".revoke button").await;

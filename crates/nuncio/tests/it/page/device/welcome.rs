@@ -4,12 +4,12 @@ use super::*;
 use crate::webdriver::ENTER;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_becomes_a_device_by_its_page() {
+async fn device_is_enrolled_by_its_page() {
     install_crypto();
     let home = Home::with_agent(&agent(""));
     home.key(&["--person", "ada"]);
     let server = home.start();
-    let invite = home.desk(&["user", "invite", "ada"]).json();
+    let invite = home.json_command(&["user", "invite", "ada"]).json();
     let device =
         home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--home").arg(home.path("laptop")).start();
     let link = device.greeting["pages"].as_str().unwrap();

@@ -13,7 +13,7 @@ use crate::process::until;
 use crate::skill_client::{Consumer, is_over};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_killed_while_it_asks_runs_nothing_and_says_so_when_it_is_back() {
+async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_later() {
     let scene = Scene::new(&[HIGH]).await;
     let device = scene.laptop.attended();
     let call = scene.call("c_1", "where", "a").await;
@@ -40,7 +40,7 @@ async fn a_device_killed_while_it_asks_runs_nothing_and_says_so_when_it_is_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_devices_one_runs_a_call_and_the_other_drops_its_question() {
+async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
     let scene = Scene::new(&[HIGH]).await;
     let phone = second(&scene);
     let (mut on_laptop, mut on_phone) = (scene.laptop.attended(), phone.attended());
@@ -85,7 +85,7 @@ fn second(scene: &Scene) -> Machine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_back_on_another_device_while_one_asks_does_not_run() {
+async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
     let scene = Scene::new(&[LOW, HIGH]).await;
     let phone = second(&scene);
     let device = scene.laptop.attended();
@@ -106,7 +106,7 @@ async fn what_is_taken_back_on_another_device_while_one_asks_does_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_killed_while_the_device_asks_loses_nothing() {
+async fn relay_killed_during_a_prompt_loses_nothing() {
     let mut scene = Scene::new(&[HIGH]).await;
     let mut device = scene.laptop.attended();
     let call = scene.call("c_1", "where", "a").await;
@@ -121,9 +121,8 @@ async fn a_relay_killed_while_the_device_asks_loses_nothing() {
     assert_eq!(scene.laptop.log(), [line("ok", None, true)]);
 }
 
-/// Whether another device took it nobody can say then.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_while_the_relay_is_dead_runs_nothing() {
+async fn prompt_allowed_while_the_relay_is_down_runs_nothing() {
     let mut scene = Scene::new(&[HIGH]).await;
     let mut device = scene.laptop.attended();
     let call = scene.call("c_1", "where", "a").await;
@@ -152,7 +151,7 @@ async fn a_yes_while_the_relay_is_dead_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_killed_while_the_device_asks_hears_the_answer_when_it_is_back() {
+async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
     let mut scene = Scene::new(&[HIGH]).await;
     let mut device = scene.laptop.attended();
     let bearer = format!("Bearer {}", scene.world.key);
@@ -173,9 +172,8 @@ async fn an_agent_killed_while_the_device_asks_hears_the_answer_when_it_is_back(
     assert_eq!(scene.laptop.log(), [line("ok", None, true)]);
 }
 
-/// Every way out of the folder that is known: what is outside is not read, and looks as if it were not there.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_leads_an_agent_out_of_the_folder() {
+async fn agent_cannot_escape_the_allowed_folder() {
     const OUTSIDE: &str = "what nobody may read";
     let scene = Scene::new(&[MEDIUM]).await;
     let home = &scene.laptop.home;

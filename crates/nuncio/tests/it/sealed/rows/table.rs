@@ -102,7 +102,6 @@ async fn user_refused() {
     assert_eq!(scene.laptop.log(), vec![line("denied", Some("user_refused"), true); 3]);
 }
 
-/// Half a minute in which nobody says anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn user_timeout() {
     let scene = Scene::new(&[MEDIUM, HIGH]).await;

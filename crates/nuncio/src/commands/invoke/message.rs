@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use anstream::{eprintln, println};
 use nuncio_core::ids::AgentName;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::{interrupted, people};
 use crate::cli::Invoke;
 use crate::commands::chat::clean::clean;
-use crate::commands::desk::{carry_out, parsed};
+use crate::commands::operator::{carry_out, parsed};
 use crate::output::cell;
 
-/// How long an answer is waited for, unless the user says otherwise.
+/// Default time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often the server is asked whether it came.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.who.agent.as_deref().unwrap_or_default()))?;
     let data = &options.who.data.path;
-    let order = Order::MessageSend { agent: agent.clone(), to: options.target.clone(), text: text.to_owned() };
+    let order = AdminCommand::MessageSend { agent: agent.clone(), to: options.target.clone(), text: text.to_owned() };
     let sent = carry_out(data, order).await?["letter"].clone();
     let id = cell(&sent["id"]);
     match json {
@@ -56,7 +56,7 @@ pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Resu
 
 async fn answer(data: &std::path::Path, agent: &AgentName, id: &str, until: Instant) -> anyhow::Result<Option<Value>> {
     loop {
-        let order = Order::MessageShow { agent: agent.clone(), id: id.to_owned() };
+        let order = AdminCommand::MessageShow { agent: agent.clone(), id: id.to_owned() };
         let letter = carry_out(data, order).await?["letter"].clone();
         if let Some(text) = letter["answer"]["text"].as_str() {
             return Ok(Some(text.into()));

@@ -1,4 +1,4 @@
-//! What commands ask of a device: of the process that runs it, over a socket in its home, or of the device itself when
+//! Commands to a device: of the process that runs it, over a socket in its home, or of the device itself when
 //! none does. Both ways go through one function.
 
 use std::future::Future;
@@ -11,10 +11,10 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
-use nuncio_device::audit::Chained;
-use nuncio_device::prompt::{Nobody, Prompt};
+use nuncio_device::audit::ChainedEntry;
+use nuncio_device::prompt::{DenyAll, Prompt};
 use nuncio_device::tools::Tools;
-use nuncio_device::{Device, DeviceConfig, Given};
+use nuncio_device::{Device, DeviceConfig, GrantedScopes};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{StartError, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::home::{config, folder_of, opened};
 use super::pages::Opener;
-use super::{socket, told};
+use super::{device_error, socket};
 use crate::cli::DeviceHome;
 use crate::output::{WrongUsage, fault};
 
@@ -31,45 +31,63 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Something a person asks of their device. One JSON line on the socket.
+/// A command to the device: one JSON line on its socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub(super) enum Order {
-    /// Say that somebody is there.
+pub(super) enum DeviceCommand {
     Ping,
     /// List the agents it deals with.
     Agents,
-    /// Show what an agent asks for, and allow what is named of it.
-    Allow { agent: AgentId, scopes: Vec<ScopeId>, all_low: bool, term: GrantTerm },
-    /// Take everything back from an agent.
-    Revoke { agent: AgentId },
+    /// Show the scopes an agent asks for, and grant those named.
+    Allow {
+        agent: AgentId,
+        scopes: Vec<ScopeId>,
+        all_low: bool,
+        term: GrantTerm,
+    },
+    Revoke {
+        agent: AgentId,
+    },
     /// Prove what happened, and list it.
     Audit,
     /// The number to compare with an agent's owner.
-    Verify { agent: AgentId },
+    Verify {
+        agent: AgentId,
+    },
     /// An agent's keys that are not those it had.
-    Changed { agent: AgentId },
-    /// Take them for its own.
-    Accept { agent: AgentId, device: DeviceId, fingerprint: Digest },
+    Changed {
+        agent: AgentId,
+    },
+    Accept {
+        agent: AgentId,
+        device: DeviceId,
+        fingerprint: Digest,
+    },
     /// List the person's devices.
     Devices,
     /// Invite a further one.
     Invite,
-    /// Say that one is the person's; with the fingerprint they compared.
-    Trust { device: DeviceId, fingerprint: Option<Digest> },
-    /// Take one away.
-    Remove { device: DeviceId },
+    /// Trust a device of the person, with the fingerprint they compared.
+    Trust {
+        device: DeviceId,
+        fingerprint: Option<Digest>,
+    },
+    Remove {
+        device: DeviceId,
+    },
     /// Back up its keys.
-    Backup { passphrase: Passphrase },
+    Backup {
+        passphrase: Passphrase,
+    },
     /// Let a device that was backed up vouch for this one.
-    Recover { passphrase: Passphrase },
-    /// Who it is.
+    Recover {
+        passphrase: Passphrase,
+    },
     Status,
-    /// A fresh link to its pages.
     Open,
 }
 
-/// A passphrase, which nobody is shown.
+/// A passphrase, redacted in debug output.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Passphrase(pub(super) String);
@@ -80,34 +98,34 @@ impl std::fmt::Debug for Passphrase {
     }
 }
 
-/// Has an order carried out: by the process that runs the device, or here.
-pub(super) async fn carry_out(home: &DeviceHome, order: Order) -> anyhow::Result<Value> {
+/// Runs a command: in the process that runs the device, or here.
+pub(super) async fn carry_out(home: &DeviceHome, order: DeviceCommand) -> anyhow::Result<Value> {
     let asked = async || socket::ask(&folder_of(home)?, &order).await;
     if let Some(answer) = asked().await? {
         return Ok(answer);
     }
-    let took = take(home, Tools::default(), Arc::new(Nobody), async || Ok(asked().await?.map(Taken::Answered))).await?;
+    let took =
+        take(home, Tools::default(), Arc::new(DenyAll), async || Ok(asked().await?.map(HomeLock::Answered))).await?;
     match took {
-        Taken::Answered(answer) => Ok(answer),
-        Taken::Ours(config) => Desk { device: opened(home, *config)?, opener: None }.carry_out(order).await,
+        HomeLock::Answered(answer) => Ok(answer),
+        HomeLock::Ours(config) => {
+            DeviceCommands { device: opened(home, *config)?, opener: None }.carry_out(order).await
+        }
     }
 }
 
-/// What became of trying to take a home.
-pub(super) enum Taken {
-    /// It is ours.
+pub(super) enum HomeLock {
     Ours(Box<DeviceConfig>),
-    /// Whoever has it answered.
     Answered(Value),
 }
 
 /// Takes a home, which another command may have for a moment. A process that keeps it is asked by `or` meanwhile.
-pub(super) async fn take<F: Future<Output = anyhow::Result<Option<Taken>>>>(
+pub(super) async fn take<F: Future<Output = anyhow::Result<Option<HomeLock>>>>(
     home: &DeviceHome,
     tools: Tools,
     prompt: Arc<dyn Prompt>,
     or: impl Fn() -> F,
-) -> anyhow::Result<Taken> {
+) -> anyhow::Result<HomeLock> {
     let began = Instant::now();
     loop {
         let in_use = |error: &anyhow::Error| {
@@ -123,7 +141,7 @@ pub(super) async fn take<F: Future<Output = anyhow::Result<Option<Taken>>>>(
                 }
                 tokio::time::sleep(LOOK).await;
             }
-            other => return other.map(|config| Taken::Ours(Box::new(config))),
+            other => return other.map(|config| HomeLock::Ours(Box::new(config))),
         }
     }
 }
@@ -139,69 +157,70 @@ pub(super) async fn take_alone(
         let message = format!("{}: `nuncio device run` runs here already; stop it first", folder.display());
         fault(Code::DataDirInUse, message)
     };
-    let runs = async || match socket::ask(&folder, &Order::Ping).await? {
+    let runs = async || match socket::ask(&folder, &DeviceCommand::Ping).await? {
         Some(_) => Err(busy()),
         None => Ok(None),
     };
     match take(home, tools, prompt, runs).await? {
-        Taken::Ours(config) => Ok(*config),
-        Taken::Answered(_) => Err(busy()),
+        HomeLock::Ours(config) => Ok(*config),
+        HomeLock::Answered(_) => Err(busy()),
     }
 }
 
-/// Where orders are carried out.
 #[derive(Debug, Clone)]
-pub(super) struct Desk {
+pub(super) struct DeviceCommands {
     pub(super) device: Device,
     /// Opens its pages, where there are any.
     pub(super) opener: Option<Opener>,
 }
 
-impl Desk {
+impl DeviceCommands {
     /// Carries out an order.
-    pub(super) async fn carry_out(&self, order: Order) -> anyhow::Result<Value> {
+    pub(super) async fn carry_out(&self, order: DeviceCommand) -> anyhow::Result<Value> {
         let device = &self.device;
         Ok(match order {
-            Order::Ping => json!({}),
-            Order::Agents => agents(device)?,
-            Order::Allow { agent, scopes, all_low, term } => allow(device, &agent, &scopes, all_low, term).await?,
-            Order::Revoke { agent } => {
-                device.revoke(&agent).await.map_err(told)?;
+            DeviceCommand::Ping => json!({}),
+            DeviceCommand::Agents => agents(device)?,
+            DeviceCommand::Allow { agent, scopes, all_low, term } => {
+                allow(device, &agent, &scopes, all_low, term).await?
+            }
+            DeviceCommand::Revoke { agent } => {
+                device.revoke(&agent).await.map_err(device_error)?;
                 json!({"revoked": agent})
             }
-            Order::Audit => {
+            DeviceCommand::Audit => {
                 let count = device.verify_audit().map_err(|why| fault(Code::AuditBroken, why.to_string()))?;
-                let entries = device.audit().map_err(told)?;
-                json!({"verified": count, "entries": entries.iter().map(Chained::with_hash).collect::<Vec<_>>()})
+                let entries = device.audit().map_err(device_error)?;
+                json!({"verified": count, "entries": entries.iter().map(ChainedEntry::with_hash).collect::<Vec<_>>()})
             }
-            Order::Verify { agent } => verify(device, agent).await?,
-            Order::Changed { agent } => changed(device, agent).await?,
-            Order::Accept { agent, device: other, fingerprint } => {
+            DeviceCommand::Verify { agent } => verify(device, agent).await?,
+            DeviceCommand::Changed { agent } => changed(device, agent).await?,
+            DeviceCommand::Accept { agent, device: other, fingerprint } => {
                 let owner = Recipient::Agent(agent.clone());
                 let accepted = device.peer().accept_key(&owner, &other, &fingerprint).await;
-                accepted.map_err(|error| told(error.into()))?;
+                accepted.map_err(|error| device_error(error.into()))?;
                 verify(device, agent).await?
             }
-            Order::Devices => json!({"devices": device.devices().await.map_err(told)?}),
-            Order::Invite => json!(device.invite().await.map_err(told)?),
-            Order::Trust { device: other, fingerprint } => {
+            DeviceCommand::Devices => json!({"devices": device.devices().await.map_err(device_error)?}),
+            DeviceCommand::Invite => json!(device.invite().await.map_err(device_error)?),
+            DeviceCommand::Trust { device: other, fingerprint } => {
                 match fingerprint {
                     Some(seen) => device.trust_key(&other, &seen).await,
                     None => device.trust(&other).await,
                 }
-                .map_err(told)?;
+                .map_err(device_error)?;
                 json!({"trusted": other})
             }
-            Order::Remove { device: other } => {
-                device.remove(&other).await.map_err(told)?;
+            DeviceCommand::Remove { device: other } => {
+                device.remove(&other).await.map_err(device_error)?;
                 json!({"removed": other})
             }
-            Order::Backup { passphrase } => json!(device.back_up(&passphrase.0).await.map_err(told)?),
-            Order::Recover { passphrase } => {
-                json!({"recovered": device.recover(&passphrase.0).await.map_err(told)?})
+            DeviceCommand::Backup { passphrase } => json!(device.back_up(&passphrase.0).await.map_err(device_error)?),
+            DeviceCommand::Recover { passphrase } => {
+                json!({"recovered": device.recover(&passphrase.0).await.map_err(device_error)?})
             }
-            Order::Status => status(device)?,
-            Order::Open => match &self.opener {
+            DeviceCommand::Status => status(device)?,
+            DeviceCommand::Open => match &self.opener {
                 Some(opener) => json!({"url": opener.link()}),
                 None => {
                     let message = "no pages are served here: run `nuncio device run` without --no-pages";
@@ -214,7 +233,7 @@ impl Desk {
 
 fn agents(device: &Device) -> anyhow::Result<Value> {
     let (person, now) = (&device.identity().person, SystemClock.now());
-    let known = device.agents().map_err(told)?;
+    let known = device.agents().map_err(device_error)?;
     let shown = known.iter().map(|known| {
         let standing = known.standing(person);
         let granted: Vec<_> = standing
@@ -234,8 +253,8 @@ async fn allow(
     all_low: bool,
     term: GrantTerm,
 ) -> anyhow::Result<Value> {
-    let ask = device.look(agent).await.map_err(told)?;
-    let mut given = Given::new();
+    let ask = device.access_request(agent).await.map_err(device_error)?;
+    let mut given = GrantedScopes::new();
     for scope in scopes {
         if !ask.scopes.iter().any(|asked| asked.id == *scope) {
             return Err(WrongUsage(format!("{agent} does not ask for {scope}")).into());
@@ -247,25 +266,25 @@ async fn allow(
     if given.is_empty() {
         return Ok(json!({"ask": ask}));
     }
-    device.allow(&ask, &given).await.map_err(told)?;
+    device.allow(&ask, &given).await.map_err(device_error)?;
     Ok(json!({"agent": agent, "name": ask.name, "allowed": given.keys().collect::<Vec<_>>()}))
 }
 
 async fn verify(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let number = device.peer().safety_number(&Recipient::Agent(agent.clone())).await;
-    let number = number.map_err(|error| told(error.into()))?;
+    let number = number.map_err(|error| device_error(error.into()))?;
     let none = || fault(Code::KeysNotFound, format!("{agent} has no keys yet that could be compared"));
     Ok(json!({"agent": agent, "safety_number": number.ok_or_else(none)?}))
 }
 
 async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let owner = Recipient::Agent(agent.clone());
-    let waiting = device.peer().waiting(&owner).await.map_err(|error| told(error.into()))?;
+    let waiting = device.peer().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
     let Some(new) = waiting.first() else {
         let message = format!("the keys of {agent} did not change: there is nothing to accept");
         return Err(fault(Code::BadRequest, message));
     };
-    let was = device.peer().safety_number(&owner).await.map_err(|error| told(error.into()))?;
+    let was = device.peer().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;
     Ok(json!({
         "agent": agent, "device": new.bundle.keys.device_id, "why": new.why.to_string(),
         "fingerprint": new.bundle.keys.signing_key.fingerprint(), "was": was, "is": new.safety_number,
@@ -277,7 +296,7 @@ fn status(device: &Device) -> anyhow::Result<Value> {
     let audit = device.verify_audit();
     Ok(json!({
         "person": identity.person, "device": identity.device, "url": identity.url,
-        "agents": device.agents().map_err(told)?.len(),
+        "agents": device.agents().map_err(device_error)?.len(),
         "audit": audit.as_ref().map_or_else(|why| json!(why.to_string()), |count| json!(count)),
     }))
 }

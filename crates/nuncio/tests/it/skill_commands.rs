@@ -26,7 +26,7 @@ fn sent(stub: &Stub) -> Value {
 }
 
 #[test]
-fn a_hosts_skills_are_listed_for_people_and_programs() {
+fn discover_lists_skills_as_text_and_json() {
     let (home, stub) = (Home::hotel(), good());
     let ran = nuncio(&home, &["discover", &stub.host]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
@@ -48,7 +48,7 @@ fn a_hosts_skills_are_listed_for_people_and_programs() {
 }
 
 #[test]
-fn a_skill_is_shown_with_everything_a_caller_needs() {
+fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
     let (home, stub) = (Home::hotel(), good());
     let ran = nuncio(&home, &["show", &format!("a/b@{}", stub.host)]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
@@ -73,7 +73,7 @@ fn a_skill_is_shown_with_everything_a_caller_needs() {
 }
 
 #[test]
-fn a_result_alone_is_on_standard_output() {
+fn invoke_prints_only_the_result_on_stdout() {
     let (home, stub) = (Home::hotel(), good());
     fs::write(home.path("letter.txt"), "dear\nall").unwrap();
     let inputs = ["-i", "text=@letter.txt", "-i", "times=3", "-i", "loud=true", "-i", r#"to={"name":"Bo"}"#];
@@ -93,7 +93,7 @@ fn a_result_alone_is_on_standard_output() {
 }
 
 #[test]
-fn programs_get_one_event_a_line() {
+fn json_invoke_prints_one_event_per_line() {
     let (home, stub) = (Home::hotel(), good());
     let ran = invoke(&home, &stub, &["--json", "-i", "text=x"]);
     let events: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -108,7 +108,7 @@ fn programs_get_one_event_a_line() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_status() {
+fn invoke_errors_have_a_message_and_exit_status() {
     let (home, stub) = (Home::hotel(), good());
     for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {
         let ran = invoke(&home, &stub, wrong);
@@ -142,7 +142,7 @@ fn what_is_wrong_is_said_with_a_status() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_are_told_all_at_once_however_they_are_written() {
+fn invoke_reports_all_input_errors_at_once() {
     let (home, stub) = (Home::hotel(), good());
     let typed = ["--json", "-i", "times=many", "-i", "loud=perhaps", "-i", "more=1"];
     let whole = ["--json", "-i", r#"{"times": "many", "loud": "perhaps", "more": 1}"#];
@@ -162,7 +162,7 @@ fn inputs_that_do_not_fit_are_told_all_at_once_however_they_are_written() {
 }
 
 #[test]
-fn the_credential_that_fits_is_taken_from_flags_or_the_environment() {
+fn matching_credential_is_taken_from_flags_or_environment() {
     let home = Home::hotel();
     let stub = Stub::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
@@ -185,7 +185,7 @@ fn wants_tokens(skill: &mut Value) {
 }
 
 #[test]
-fn a_client_gets_its_token_and_keeps_it_for_its_owner_alone() {
+fn oauth_client_token_is_stored_readable_by_its_owner_only() {
     let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
     for _ in 0..2 {
         let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
@@ -197,7 +197,7 @@ fn a_client_gets_its_token_and_keeps_it_for_its_owner_alone() {
 }
 
 #[test]
-fn a_person_logs_in_with_a_browser() {
+fn oauth_login_works_with_a_browser() {
     let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
     // A browser that goes straight back to where it is sent.
     let browser = home.path("browser");
@@ -222,7 +222,7 @@ fn a_person_logs_in_with_a_browser() {
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_it_running_there_and_says_how_to_stop_it() {
+async fn ctrl_c_leaves_the_remote_execution_running_and_prints_the_cancel_command() {
     let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).typed();
@@ -235,7 +235,7 @@ async fn ctrl_c_leaves_it_running_there_and_says_how_to_stop_it() {
 }
 
 #[tokio::test]
-async fn ctrl_c_on_a_terminal_asks_whether_to_cancel_there_too() {
+async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
     let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let Some(command) = nuncio(&home, &["invoke", &target, "-i", "text=x"]).in_terminal() else { return };
@@ -250,7 +250,7 @@ async fn ctrl_c_on_a_terminal_asks_whether_to_cancel_there_too() {
 }
 
 #[test]
-fn documents_are_validated_with_every_fault_at_once() {
+fn validate_reports_every_fault_at_once() {
     let (home, stub) = (Home::hotel(), good());
     let mut skill = descriptor("https://good.example");
     fs::write(home.path("good.json"), skill.to_string()).unwrap();
@@ -292,7 +292,6 @@ fn documents_are_validated_with_every_fault_at_once() {
     assert_eq!(nuncio(&home, &["validate", "nowhere.json"]).run().status, Some(1));
 }
 
-/// Tools that are skills in every way a skill can be asked for.
 const OFFERED: &str = r#"
 [[tool]]
 name = "open"
@@ -325,7 +324,7 @@ sensitivity = "low"
 "#;
 
 #[test]
-fn a_server_of_our_own_is_asked_in_every_way() {
+fn invoke_works_with_every_auth_method_of_a_nuncio_server() {
     let home = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
     let key = home.key(&["--name", "reader"]);
     let signing = home.key(&["--signing"]);
@@ -366,7 +365,7 @@ fn a_server_of_our_own_is_asked_in_every_way() {
 }
 
 #[tokio::test]
-async fn a_skill_of_one_server_is_a_tool_of_another() {
+async fn skill_of_one_server_runs_as_a_tool_of_another() {
     let theirs = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
     let key = theirs.key(&[]);
     let provider = theirs.start();

@@ -19,7 +19,7 @@ fn port(server: &Server) -> String {
 }
 
 fn did(home: &Home, agent: &str) -> String {
-    home.desk(&["did", "show", agent]).json()["dids"][0]["did"].as_str().unwrap().to_owned()
+    home.json_command(&["did", "show", agent]).json()["dids"][0]["did"].as_str().unwrap().to_owned()
 }
 
 fn events(ran: &Ran) -> Vec<Value> {
@@ -36,40 +36,41 @@ fn two() -> (Home, Home) {
 }
 
 #[test]
-fn a_message_is_said_and_answered() {
+fn direct_message_is_sent_and_answered() {
     let (a, b) = two();
     let (_a, _b) = (serve(&a, "0"), serve(&b, "0"));
     let theirs = did(&b, "script");
     let text = script(&json!([{"text": "good morning"}]));
     let ran = a.nuncio(&["invoke", &theirs, "--say", &text, "--as", "script"]).run();
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "good morning\n"), "{ran:?}");
-    let told = events(&a.desk(&["invoke", &theirs, "--say", &text, "--as", "script"]));
+    let told = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script"]));
     assert_eq!((&told[0]["event"], &told[0]["letter"]["to"]), (&json!("sent"), &json!(theirs)));
     assert_eq!(told[1], json!({"event": "result", "output": "good morning"}));
     // One has to say for whom it is said.
     let ran = a.nuncio(&["invoke", &theirs, "--say", "x"]).run();
     assert_eq!(ran.status, Some(2), "{ran:?}");
-    let (code, _) = a.desk(&["invoke", &theirs, "--say", "x", "--as", "nobody"]).failure();
+    let (code, _) = a.json_command(&["invoke", &theirs, "--say", "x", "--as", "nobody"]).failure();
     assert_eq!(code, "did_unavailable");
 }
 
 #[test]
-fn without_a_server_nothing_is_said() {
+fn direct_message_needs_a_running_server() {
     let (a, _) = two();
     serve(&a, "0").stop();
-    let (code, message) = a.desk(&["invoke", "did:wba:example.com:x", "--say", "x", "--as", "script"]).failure();
+    let (code, message) =
+        a.json_command(&["invoke", "did:wba:example.com:x", "--say", "x", "--as", "script"]).failure();
     assert_eq!(code, "no_message_service", "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_outlives_the_death_of_both() {
+async fn direct_message_reply_survives_kills_of_both_servers() {
     let (a, b) = two();
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let (port_a, port_b) = (port(&at_a), port(&at_b));
     let theirs = did(&b, "script");
     // It is still thinking when its correspondent dies, and dies when it could not send its answer.
     let text = script(&json!([{"sleep": 300}, {"text": "at last"}]));
-    let sent = events(&a.desk(&["invoke", &theirs, "--say", &text, "--as", "script", "--no-wait"]));
+    let sent = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script", "--no-wait"]));
     let id = sent[0]["letter"]["id"].as_str().unwrap().to_owned();
     at_a.kill9();
     until("the answer could not be sent", async || at_b.stderr().contains("an answer could not be sent").then_some(()))
@@ -82,12 +83,12 @@ async fn an_answer_outlives_the_death_of_both() {
 }
 
 #[test]
-fn who_dies_while_thinking_says_so() {
+fn message_interrupted_by_a_kill_is_answered_with_an_error() {
     let (a, b) = two();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let (port_b, theirs) = (port(&at_b), did(&b, "script"));
     let text = script(&json!([{"sleep": 600_000}, {"text": "never"}]));
-    let sent = events(&a.desk(&["invoke", &theirs, "--say", &text, "--as", "script", "--no-wait"]));
+    let sent = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script", "--no-wait"]));
     let id = sent[0]["letter"]["id"].as_str().unwrap().to_owned();
     at_b.kill9();
     let _b = serve(&b, &port_b);
@@ -97,7 +98,7 @@ fn who_dies_while_thinking_says_so() {
 }
 
 #[test]
-fn a_command_signs_with_the_did_of_a_served_agent() {
+fn command_signs_with_the_did_of_a_served_agent() {
     let (a, b) = two();
     b.write_agent(&format!(
         "{SCRIPTED}\n[[tool]]\nname = \"echo\"\ndescription = \"Says it.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"cat\"] }}\n"
@@ -107,7 +108,7 @@ fn a_command_signs_with_the_did_of_a_served_agent() {
     let ad = format!("{}/agents/script/ad.json", at_b.url());
     let call = ["invoke", &ad, "echo", "-i", "n=1"];
     let (code, _) = {
-        let ran = a.desk(&call);
+        let ran = a.json_command(&call);
         let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
         (last["code"].as_str().unwrap().to_owned(), ran)
     };
@@ -115,23 +116,23 @@ fn a_command_signs_with_the_did_of_a_served_agent() {
     // With and without a server that uses the directory: the key is read, and nothing else is.
     let data = a.data().display().to_string();
     let signed = [&call[..], &["--as", "script", "--data", &data]].concat();
-    let told = events(&b.desk(&signed));
+    let told = events(&b.json_command(&signed));
     assert_eq!(told.last().unwrap()["event"], "result", "{told:?}");
     let caller = b.audit().pop().unwrap()["caller"].clone();
     assert_eq!(caller, did(&a, "script"));
     for command in [&["show", &ad][..], &["discover", &ad], &["negotiate", &ad, "--intent", "say"]] {
-        let ran = b.desk(&[command, &["--as", "script", "--data", &data]].concat());
+        let ran = b.json_command(&[command, &["--as", "script", "--data", &data]].concat());
         assert_eq!(ran.status, Some(0), "{command:?}: {ran:?}");
     }
     // Whom others could read is not used, and who was never served has no DID.
     let key = a.data().join("keys/agents/script.json");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let (code, message) = b.desk(&["show", &ad, "--as", "script", "--data", &data]).failure();
+    let (code, message) = b.json_command(&["show", &ad, "--as", "script", "--data", &data]).failure();
     assert_eq!(code, "data_dir_unusable", "{message}");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let (code, _) = b.desk(&["show", &ad, "--as", "nobody", "--data", &data]).failure();
+    let (code, _) = b.json_command(&["show", &ad, "--as", "nobody", "--data", &data]).failure();
     assert_eq!(code, "did_unavailable");
-    let (code, _) = b.desk(&["show", &ad, "--as", "script", "--data", "nowhere"]).failure();
+    let (code, _) = b.json_command(&["show", &ad, "--as", "script", "--data", "nowhere"]).failure();
     assert_eq!(code, "data_dir_unusable");
     at_a.stop();
 }
@@ -144,7 +145,7 @@ case $step in
 esac"#;
 
 #[test]
-fn a_protocol_is_drafted_accepted_by_both_and_used() {
+fn drafted_protocol_is_accepted_by_both_sides_and_used() {
     let (a, _) = two();
     let b = Home::with_agent(&format!(
         "[agent]\nname = \"host\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{BRAIN}''']\n"
@@ -169,49 +170,49 @@ fn a_protocol_is_drafted_accepted_by_both_and_used() {
     for said in ["A protocol was drafted: draft", "table.hold", "if you want it: --accept drf_"] {
         assert!(people.stdout.contains(said), "{said}: {people:?}");
     }
-    let drafted = a.desk(&wish).json()["result"]["protocolDraft"].clone();
+    let drafted = a.json_command(&wish).json()["result"]["protocolDraft"].clone();
     let (id, digest) = (drafted["protocolId"].as_str().unwrap(), drafted["digest"].as_str().unwrap());
     let accept = [&["negotiate", &ad, "--accept", id, "--digest", digest][..], &who].concat();
-    assert_eq!(a.desk(&accept).json()["result"]["protocolDraft"]["state"], "accepted_by_them");
+    assert_eq!(a.json_command(&accept).json()["result"]["protocolDraft"]["state"], "accepted_by_them");
     let call = json!({"protocol_id": id, "digest": digest, "method": "table.hold", "params": {"guests": 2}});
     let call = format!("call={call}");
     let use_it = [&["invoke", &ad, "chat", "-i", &call][..], &who].concat();
-    assert_eq!(a.desk(&use_it).status, Some(1), "the operator there has not said yes");
-    let waiting = b.desk(&["approve", "list"]).json();
+    assert_eq!(a.json_command(&use_it).status, Some(1), "the operator there has not said yes");
+    let waiting = b.json_command(&["approve", "list"]).json();
     let mine = waiting["approvals"].as_array().unwrap().iter().find(|it| it["question"]["arguments"]["protocol"] == id);
-    b.desk(&["approve", "allow", mine.unwrap()["id"].as_str().unwrap()]).json();
-    assert_eq!(a.desk(&accept).json()["result"]["protocolDraft"]["state"], "accepted");
-    let made = events(&a.desk(&use_it)).pop().unwrap();
+    b.json_command(&["approve", "allow", mine.unwrap()["id"].as_str().unwrap()]).json();
+    assert_eq!(a.json_command(&accept).json()["result"]["protocolDraft"]["state"], "accepted");
+    let made = events(&a.json_command(&use_it)).pop().unwrap();
     assert_eq!(made["output"], json!({"response": {"held": true}}));
     let reject = [&["negotiate", &ad, "--reject", id, "--digest", digest][..], &who].concat();
-    assert_eq!(a.desk(&reject).json()["result"]["status"], "rejected");
-    assert_eq!(a.desk(&use_it).status, Some(1), "it is over");
+    assert_eq!(a.json_command(&reject).json()["result"]["status"], "rejected");
+    assert_eq!(a.json_command(&use_it).status, Some(1), "it is over");
 }
 
 #[test]
-fn a_did_belongs_to_a_person_until_it_does_not() {
+fn did_is_linked_to_a_person_until_unlinked() {
     let (a, b) = two();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let mine = did(&a, "script");
-    let linked = b.desk(&["did", "link", &mine, "--person", "ada"]).json();
+    let linked = b.json_command(&["did", "link", &mine, "--person", "ada"]).json();
     assert_eq!((&linked["link"]["principal"], &linked["link"]["person"]), (&json!(mine), &json!("ada")));
-    assert_eq!(b.desk(&["did", "links"]).json()["links"].as_array().unwrap().len(), 1);
-    let (code, _) = b.desk(&["did", "link", "did:key:z6Mk", "--person", "ada"]).failure();
+    assert_eq!(b.json_command(&["did", "links"]).json()["links"].as_array().unwrap().len(), 1);
+    let (code, _) = b.json_command(&["did", "link", "did:key:z6Mk", "--person", "ada"]).failure();
     assert_eq!(code, "bad_request");
-    b.desk(&["did", "unlink", &mine]).json();
-    let (code, _) = b.desk(&["did", "unlink", &mine]).failure();
+    b.json_command(&["did", "unlink", &mine]).json();
+    let (code, _) = b.json_command(&["did", "unlink", &mine]).failure();
     assert_eq!(code, "not_found");
     drop(at_b);
 }
 
 /// ANP-06 §12.3: what somebody wants is theirs; the log says that it was asked, and not what.
 #[test]
-fn logs_do_not_tell_what_somebody_wants() {
+fn logs_do_not_contain_negotiation_contents() {
     let (a, b) = two();
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/script/ad.json", at_b.url());
     let secret = "a divorce lawyer in Rome";
-    let ran = a.desk(&["negotiate", &ad, "--intent", secret, "--as", "script"]);
+    let ran = a.json_command(&["negotiate", &ad, "--intent", secret, "--as", "script"]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let text = script(&json!([{"text": "the lawyer answers"}]));
     let theirs = did(&b, "script");

@@ -1,6 +1,5 @@
-//! The rules in words.
+//! Readable texts of the judge's rules.
 
-/// What a rule says, for people.
 pub(super) fn of(rule: &str) -> Option<&'static str> {
     Some(match rule {
         // Breaking, whatever the schemas say.
@@ -12,7 +11,7 @@ pub(super) fn of(rule: &str) -> Option<&'static str> {
         "scope_undeclared" => "a permission that the manifest does not declare",
         "sensitivity_raised" => "more is at stake than people were told",
         "tool_moved" => "needs another permission than the one people gave",
-        "type_changed" => "takes another type than before, be it a wider one",
+        "type_changed" => "takes another type than before, even if it is a wider one",
         // Breaking, since a call is refused that was not.
         "required_added" => "wants an argument that could be left out",
         "type_narrowed" => "takes fewer types than before",
@@ -63,7 +62,7 @@ mod tests {
     use nuncio_core::judge::{ChangeRule, NoticeRule};
 
     #[test]
-    fn every_rule_has_words_that_fit_a_line() {
+    fn every_rule_has_a_text_that_fits_a_line() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());

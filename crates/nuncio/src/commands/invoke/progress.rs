@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{eprint, println};
-use nuncio_skill::client::{Progress, Watcher};
+use nuncio_skill::client::{Progress, ProgressCallback};
 use owo_colors::OwoColorize as _;
 
 use super::browser;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::note;
 
-/// Where progress is shown.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ProgressLine {
     json: bool,
     /// Whether someone sees a line that changes.
     live: bool,
@@ -22,17 +21,16 @@ pub(super) struct Line {
     used: AtomicBool,
 }
 
-impl Line {
+impl ProgressLine {
     pub(super) fn new(json: bool) -> Self {
         Self { json, live: !json && std::io::stderr().is_terminal(), used: AtomicBool::new(false) }
     }
 
-    pub(super) fn watcher(line: &Arc<Self>) -> Watcher {
+    pub(super) fn watcher(line: &Arc<Self>) -> ProgressCallback {
         let line = Arc::clone(line);
-        Watcher::new(move |progress| line.tell(progress))
+        ProgressCallback::new(move |progress| line.report(progress))
     }
 
-    /// Takes the line away.
     pub(super) fn clear(&self) {
         if self.live && self.used.swap(false, Ordering::Relaxed) {
             eprint!("\r\u{1b}[K");
@@ -40,7 +38,7 @@ impl Line {
         }
     }
 
-    fn tell(&self, progress: &Progress) {
+    fn report(&self, progress: &Progress) {
         if self.json {
             println!("{}", serde_json::json!(progress));
         }

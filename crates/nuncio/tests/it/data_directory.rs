@@ -1,4 +1,4 @@
-//! One process a data directory, and nobody else may look into it.
+//! One server process per data directory, readable by its owner only.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use crate::home::{Home, mode};
 
 #[tokio::test]
-async fn a_second_server_is_refused_and_the_first_goes_on() {
+async fn second_server_on_a_data_directory_is_refused() {
     let home = Home::script();
     let first = home.start();
     let (code, message) = home.serve().run().failure();
@@ -21,7 +21,7 @@ async fn a_second_server_is_refused_and_the_first_goes_on() {
 }
 
 #[tokio::test]
-async fn commands_reach_a_running_server_through_a_socket_of_its_owner() {
+async fn commands_use_the_private_admin_socket_of_a_running_server() {
     let home = Home::script();
     let server = home.start();
     let socket = fs::metadata(home.data().join("admin.sock")).unwrap();
@@ -31,7 +31,7 @@ async fn commands_reach_a_running_server_through_a_socket_of_its_owner() {
     let key = home.key(&["--name", "phone"]);
     assert_eq!(server.aap().get("/sessions").await.0, 401, "the key counts at once");
     assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
-    home.desk(&["key", "revoke", "phone"]).json();
+    home.json_command(&["key", "revoke", "phone"]).json();
     assert_eq!(server.aap().get("/sessions").await.0, 401, "taking back the last key opens nothing");
     assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 401);
     server.stop();
@@ -39,23 +39,23 @@ async fn commands_reach_a_running_server_through_a_socket_of_its_owner() {
 }
 
 #[tokio::test]
-async fn commands_open_the_directory_themselves_when_no_server_runs_or_it_was_killed() {
+async fn commands_open_the_data_directory_if_no_server_runs() {
     let home = Home::script();
     let key = home.key(&["--name", "phone"]);
     home.start().kill9();
     assert!(home.data().join("admin.sock").exists(), "nobody tidied up");
-    let listed = home.desk(&["key", "list"]).json();
+    let listed = home.json_command(&["key", "list"]).json();
     assert_eq!(listed["keys"][0]["name"], "phone");
     home.key(&["--name", "tablet"]);
 
     let server = home.start();
     assert_eq!(server.aap().get("/sessions").await.0, 401);
     assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
-    assert_eq!(home.desk(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(home.json_command(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn the_data_directory_and_what_is_in_it_are_its_owners_alone() {
+async fn data_directory_is_accessible_to_its_owner_only() {
     let home = Home::script();
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), Permissions::from_mode(0o755)).unwrap();
@@ -69,7 +69,7 @@ async fn the_data_directory_and_what_is_in_it_are_its_owners_alone() {
 }
 
 #[test]
-fn a_key_file_that_others_may_read_is_refused() {
+fn key_file_readable_by_others_is_refused() {
     for name in ["secret.key", "audit.key"] {
         let home = Home::script();
         home.start().stop();
@@ -84,7 +84,7 @@ fn a_key_file_that_others_may_read_is_refused() {
 }
 
 #[test]
-fn a_key_file_that_holds_no_key_is_refused_and_left_alone() {
+fn key_file_without_a_key_is_refused_and_not_overwritten() {
     let home = Home::script();
     home.start().stop();
     fs::write(home.data().join("secret.key"), "short").unwrap();

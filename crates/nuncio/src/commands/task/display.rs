@@ -9,10 +9,8 @@ use serde_json::Value;
 use crate::commands::chat::clean;
 
 const WIDTH: usize = 80;
-/// Where the second column begins.
 const INDENT: usize = 12;
 
-/// What waits, a few lines each.
 pub(super) fn list(tasks: &[Task], now: Timestamp) {
     if tasks.is_empty() {
         println!("Nothing waits for a person.");
@@ -38,7 +36,7 @@ fn beginning(text: &str) -> Option<String> {
 }
 
 /// All of one task.
-pub(super) fn whole(task: &Task, now: Timestamp) {
+pub(super) fn print_task(task: &Task, now: Timestamp) {
     println!("{}", cleaned(&task.title).bold());
     row("task", task.id.as_str());
     row("agent", &format!("{}, its tool {}", task.agent, task.tool));
@@ -78,7 +76,6 @@ pub(super) fn whole(task: &Task, now: Timestamp) {
     }
 }
 
-/// What the form asks for, a line each.
 fn fields(form: &Value) {
     let Some(properties) = form["properties"].as_object().filter(|properties| !properties.is_empty()) else {
         return row("JSON", &form.to_string());
@@ -135,7 +132,6 @@ fn due(due: Timestamp, now: Timestamp) -> String {
     format!("in {} ({})", span(now.until(due).as_secs()), moment(due))
 }
 
-/// A length of time in its two largest parts.
 fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -156,7 +152,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Text of strangers without what would steer the terminal.
+/// Removes terminal control sequences from untrusted text.
 fn cleaned(text: &str) -> String {
     clean::clean(text).replace('\t', " ")
 }
@@ -210,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_says_that_it_is_one() {
+    fn beginning_says_that_it_is_one() {
         assert_eq!(beginning("").as_deref(), None);
         assert_eq!(beginning("\nWeigh it.\n").as_deref(), Some("Weigh it."));
         assert_eq!(beginning("Weigh it.\nPut it away.").as_deref(), Some("Weigh it. …"));

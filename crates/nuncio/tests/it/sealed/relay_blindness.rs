@@ -53,7 +53,7 @@ fn spellings(text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_app_reads_a_file_on_the_persons_laptop_and_the_relay_reads_nothing() {
+async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let relay = RelayProcess::start(&[("NUNCIO_LOG_LEVEL", "debug")]).await;
     let tap = Tap::before(relay.port);
     let mut world = World::of(relay, Some(&tap.url)).await;

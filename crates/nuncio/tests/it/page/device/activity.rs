@@ -3,7 +3,6 @@
 use super::*;
 use crate::webdriver::ENTER;
 
-/// What the entries say, newest first.
 const ENTRIES: &str = "[...document.querySelectorAll('.entry')].map(entry => entry.innerText)";
 
 /// How a card of a device is found.
@@ -21,7 +20,7 @@ async fn answer(person: &Person, answer: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_is_told_to_everyone_and_grows_without_jumping() {
+async fn activity_page_updates_without_moving_the_view() {
     let ada = Person::ada().await;
     ada.go("/happened").await;
     assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));
@@ -90,7 +89,7 @@ async fn what_happened_is_told_to_everyone_and_grows_without_jumping() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_device_is_added_from_the_first_and_a_lost_one_removed() {
+async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
     let ada = Person::ada().await;
     for_everyone(&ada, "/devices", "devices-one").await;
     ada.go("/devices").await;
@@ -141,7 +140,7 @@ async fn a_second_device_is_added_from_the_first_and_a_lost_one_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_needs_the_same_passphrase_twice_and_leaves_none_behind() {
+async fn backup_page_needs_the_passphrase_twice_and_does_not_keep_it() {
     let ada = Person::ada().await;
     ada.go("/devices").await;
     let good = "correct horse battery";

@@ -16,7 +16,7 @@ use crate::client::play;
 use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_wait_for_the_next_minute_are_read_though_much_was_said_meanwhile() {
+async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
     /// The relay takes sixty at once, and then one a second.
     const APPS: usize = 4;
     const CALLS: usize = 17;

@@ -10,7 +10,7 @@ use crate::webdriver::{Browser, ENTER, ESCAPE, Reader, SHIFT, TAB, told};
 const CHINESE: Reader = Reader { width: 1280, dark: false, language: "zh-CN" };
 
 #[tokio::test]
-async fn a_page_speaks_the_readers_language_and_keeps_the_one_they_choose() {
+async fn page_follows_the_browser_language_and_keeps_the_chosen_one() {
     let visit = Visit::to(Home::hotel(), CHINESE).await;
     let browser = &visit.browser;
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
@@ -40,7 +40,7 @@ async fn a_page_speaks_the_readers_language_and_keeps_the_one_they_choose() {
 }
 
 #[tokio::test]
-async fn light_and_dark_follow_the_system_until_someone_chooses() {
+async fn theme_follows_the_system_until_chosen() {
     let visit = Visit::script().await;
     let browser = &visit.browser;
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -56,7 +56,7 @@ async fn light_and_dark_follow_the_system_until_someone_chooses() {
 }
 
 #[tokio::test]
-async fn a_phone_shows_everything_without_scrolling_sideways() {
+async fn phone_layout_has_no_horizontal_scrolling() {
     let visit = Visit::to(Home::hotel(), Reader { width: 360, ..Reader::default() }).await;
     let browser = &visit.browser;
     let fits = async |what: &str| {
@@ -87,7 +87,7 @@ async fn a_phone_shows_everything_without_scrolling_sideways() {
 }
 
 #[tokio::test]
-async fn everything_can_be_done_with_a_keyboard() {
+async fn page_is_usable_with_the_keyboard_alone() {
     let visit = Visit::script().await;
     let browser = &visit.browser;
     let focused = "document.activeElement.id || document.activeElement.className || document.activeElement.textContent";
@@ -134,7 +134,7 @@ async fn everything_can_be_done_with_a_keyboard() {
 }
 
 #[tokio::test]
-async fn axe_finds_nothing_serious_in_light_and_in_dark() {
+async fn axe_finds_no_serious_violations_in_light_and_dark() {
     for dark in [false, true] {
         let visit = Visit::to(Home::hotel(), Reader { dark, ..Reader::default() }).await;
         let browser = &visit.browser;

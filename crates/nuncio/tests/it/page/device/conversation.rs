@@ -1,9 +1,8 @@
-//! The sealed conversation: said, answered while it is written, and kept.
+//! The sealed conversation page: messages, streamed answers and stored history.
 
 use super::*;
 use crate::webdriver::{ENTER, SHIFT, TAB};
 
-/// What the lines say, one after the other.
 const LINES: &str = "[...document.querySelectorAll('#talk > li:not(.growing)')].map(line => \
                      (line.classList.contains('mine') ? 'me: ' : 'it: ') + line.querySelector('.words')?.innerText)";
 
@@ -16,7 +15,7 @@ fn there(lines: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_is_answered_and_still_there_when_everything_is_begun_anew() {
+async fn conversation_is_answered_and_survives_restarts() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/agents").await;
@@ -58,7 +57,7 @@ async fn what_is_said_is_answered_and_still_there_when_everything_is_begun_anew(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_grows_while_it_is_written_and_becomes_the_message() {
+async fn streamed_answer_grows_and_becomes_the_message() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/talk/script").await;
@@ -86,7 +85,7 @@ async fn an_answer_grows_while_it_is_written_and_becomes_the_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_comes_before_it_and_what_was_being_typed_stays() {
+async fn prompt_appears_above_the_chat_and_keeps_typed_text() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/talk/script").await;
@@ -105,7 +104,7 @@ async fn a_question_comes_before_it_and_what_was_being_typed_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_taken_says_why_and_is_tried_again_by_the_keyboard() {
+async fn refused_message_shows_the_reason_and_is_resent_by_keyboard() {
     let ada = Person::ada().await;
     ada.go("/talk/script").await;
     assert!(

@@ -1,4 +1,4 @@
-//! Who gets in, and that no other site in the same browser does anything here.
+//! Access to the device pages, and refusal of requests from other sites.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,7 +12,6 @@ fn site(page: String) -> String {
     format!("http://localhost:{}/", recording_site(page).0)
 }
 
-/// The same at a port, with the heads of all requests it got.
 fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -34,7 +33,7 @@ fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_web_server_on_the_same_host_is_not_sent_the_cookie() {
+async fn cookie_is_not_sent_to_another_port_of_the_host() {
     let ada = Person::ada().await;
     let (port, heads) = recording_site("<!doctype html><title>evil</title>".to_owned());
     for path in ["", "agents", "open", "calls/x"] {
@@ -52,7 +51,7 @@ async fn a_web_server_on_the_same_host_is_not_sent_the_cookie() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_opens_once_and_without_it_nobody_sees_anything() {
+async fn sign_in_link_works_once_and_pages_need_it() {
     let ada = Person::ada().await;
     let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
@@ -97,7 +96,7 @@ async fn a_link_opens_once_and_without_it_nobody_sees_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_site_cannot_approve_a_call() {
+async fn cross_site_page_cannot_approve_a_call() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/calls").await;
@@ -149,7 +148,7 @@ async fn a_page_of_another_site_cannot_approve_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_form_sends_is_looked_at() {
+async fn invalid_device_forms_are_refused() {
     let ada = Person::ada().await;
     ada.go("/").await;
     let token = ada.browser.eval("document.body.dataset.token").await;

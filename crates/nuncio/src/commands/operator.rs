@@ -10,7 +10,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_server::admin::{self, Order};
+use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
@@ -18,18 +18,18 @@ use serde_json::Value;
 use crate::cli::{Approve, Audit, Grant, Key};
 use crate::output::{WrongUsage, cell, fault, table};
 
-/// Has an order carried out: by the server that runs, or here.
-pub(super) async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value> {
+/// Runs a command: in the running server, or in this process.
+pub(super) async fn carry_out(data: &Path, order: AdminCommand) -> anyhow::Result<Value> {
     if let Some(answer) = admin::ask(data, &order).await? {
         return Ok(answer);
     }
     let begins = matches!(
         order,
-        Order::KeyCreate { .. }
-            | Order::UserInvite { .. }
-            | Order::GrantCreate { .. }
-            | Order::RegistryFollow { .. }
-            | Order::RegistryAdd { .. }
+        AdminCommand::KeyCreate { .. }
+            | AdminCommand::UserInvite { .. }
+            | AdminCommand::GrantCreate { .. }
+            | AdminCommand::RegistryFollow { .. }
+            | AdminCommand::RegistryAdd { .. }
     );
     if !data.exists() && !begins {
         let message = format!("there is no data directory {}; name one with --data", data.display());
@@ -57,7 +57,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     Timestamp::try_from(if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") })
 }
 
-/// When a key expires: after a span of time, or at a moment.
+/// Parses a key expiry: a duration or a time.
 fn key_term(text: &str) -> Result<KeyTerm, String> {
     match span_seconds(text) {
         Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
@@ -89,7 +89,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         Key::Create { name, person, scopes: wanted, signing, operator, expires, data } => {
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
-            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator, term };
+            let order = AdminCommand::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator, term };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 // The key alone on standard output, so that it can be piped.
@@ -100,7 +100,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
             });
         }
         Key::List { data } => {
-            let answer = carry_out(&data.path, Order::KeyList).await?;
+            let answer = carry_out(&data.path, AdminCommand::KeyList).await?;
             show(json, &answer, |answer| {
                 let rows = rows(answer, "keys", |key| {
                     let scopes = match &key["scopes"]["only"] {
@@ -134,7 +134,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
             });
         }
         Key::Revoke { key, data } => {
-            let answer = carry_out(&data.path, Order::KeyRevoke { which: key }).await?;
+            let answer = carry_out(&data.path, AdminCommand::KeyRevoke { which: key }).await?;
             show(json, &answer, |answer| {
                 println!("Revoked {}. Requests go on needing a key.", cell(&answer["revoked"]["id"]));
             });
@@ -142,7 +142,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         Key::Rotate { key, expires, overlap, data } => {
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
-            let order = Order::KeyRotate { which: key, term, overlap_seconds };
+            let order = AdminCommand::KeyRotate { which: key, term, overlap_seconds };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 println!("{}", cell(&answer["key"]));
@@ -168,7 +168,7 @@ fn tell_expiry(key: &Value) {
 pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
     match command {
         Grant::Create { principal, agent, scopes: wanted, until, once, data } => {
-            let order = Order::GrantCreate {
+            let order = AdminCommand::GrantCreate {
                 principal: parsed(Principal::try_from(principal))?,
                 agent: parsed(AgentName::parse(&agent))?,
                 scopes: scopes(&wanted)?,
@@ -179,7 +179,7 @@ pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
             show(json, &answer, |answer| println!("Granted: {}.", cell(&answer["grant"]["id"])));
         }
         Grant::List { data } => {
-            let answer = carry_out(&data.path, Order::GrantList).await?;
+            let answer = carry_out(&data.path, AdminCommand::GrantList).await?;
             show(json, &answer, |answer| {
                 let rows = rows(answer, "grants", |grant| {
                     let term = match &grant["term"] {
@@ -203,7 +203,7 @@ pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
         }
         Grant::Revoke { id, data } => {
             let id = parsed(GrantId::parse(&id))?;
-            let answer = carry_out(&data.path, Order::GrantRevoke { id }).await?;
+            let answer = carry_out(&data.path, AdminCommand::GrantRevoke { id }).await?;
             show(json, &answer, |answer| println!("Revoked {}.", cell(&answer["revoked"])));
         }
     }
@@ -212,10 +212,10 @@ pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
 
 pub(crate) async fn approve(command: Approve, json: bool) -> anyhow::Result<()> {
     let order = match &command {
-        Approve::List { .. } => Order::ApproveList,
-        Approve::Allow { id, .. } => Order::ApproveAllow { id: parsed(ApprovalId::parse(id))? },
+        Approve::List { .. } => AdminCommand::ApproveList,
+        Approve::Allow { id, .. } => AdminCommand::ApproveAllow { id: parsed(ApprovalId::parse(id))? },
         Approve::Deny { id, reason, .. } => {
-            Order::ApproveDeny { id: parsed(ApprovalId::parse(id))?, reason: reason.clone() }
+            AdminCommand::ApproveDeny { id: parsed(ApprovalId::parse(id))?, reason: reason.clone() }
         }
     };
     let (Approve::List { data } | Approve::Allow { data, .. } | Approve::Deny { data, .. }) = &command;
@@ -251,7 +251,7 @@ fn list_approvals(answer: &Value) {
 pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
     match command {
         Audit::List { after, limit, data } => {
-            let answer = carry_out(&data.path, Order::AuditList { after, limit }).await?;
+            let answer = carry_out(&data.path, AdminCommand::AuditList { after, limit }).await?;
             show(json, &answer, |answer| {
                 let rows = rows(answer, "records", |link| {
                     let record = &link["record"];
@@ -291,11 +291,11 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
         }
         Audit::Prune { before, data } => {
             let before = parsed(moment(&before))?;
-            let answer = carry_out(&data.path, Order::AuditPrune { before }).await?;
+            let answer = carry_out(&data.path, AdminCommand::AuditPrune { before }).await?;
             show(json, &answer, |answer| println!("Deleted {} records; the others can be proved.", answer["pruned"]));
         }
         Audit::Verify { data } => {
-            let answer = carry_out(&data.path, Order::AuditVerify).await?;
+            let answer = carry_out(&data.path, AdminCommand::AuditVerify).await?;
             show(json, &answer, |answer| {
                 println!(
                     "{} {} records, each following from the one before; {} signed checkpoints agree.",

@@ -1,8 +1,7 @@
 //! The fixed texts, in English and Chinese.
 
-/// What the chat itself says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words {
+pub(super) struct ChatTexts {
     pub(super) you: &'static str,
     pub(super) talking_to: &'static str,
     pub(super) help_hint: &'static str,
@@ -34,7 +33,7 @@ pub(super) struct Words {
     pub(super) agent: &'static str,
 }
 
-const ENGLISH: Words = Words {
+const ENGLISH: ChatTexts = ChatTexts {
     you: "you> ",
     talking_to: "Talking to",
     help_hint: "/help says what there is; Ctrl-C stops the agent, Ctrl-D leaves.",
@@ -66,7 +65,7 @@ const ENGLISH: Words = Words {
     agent: "agent>",
 };
 
-const CHINESE: Words = Words {
+const CHINESE: ChatTexts = ChatTexts {
     you: "你> ",
     talking_to: "正在对话：",
     help_hint: "输入 /help 查看说明；Ctrl-C 停止智能体，Ctrl-D 退出。",
@@ -98,7 +97,7 @@ const CHINESE: Words = Words {
     agent: "智能体>",
 };
 
-impl Words {
+impl ChatTexts {
     /// In the language of the user's environment.
     pub(super) fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -116,13 +115,13 @@ mod tests {
 
     #[test]
     fn chinese_for_those_who_set_it() {
-        assert_eq!(Words::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
-        assert_eq!(Words::of(Some("C.UTF-8")).allow, "Allow {tool}?");
-        assert_eq!(Words::of(None).allow, "Allow {tool}?");
+        assert_eq!(ChatTexts::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
+        assert_eq!(ChatTexts::of(Some("C.UTF-8")).allow, "Allow {tool}?");
+        assert_eq!(ChatTexts::of(None).allow, "Allow {tool}?");
     }
 
     #[test]
-    fn the_help_is_readable_at_eighty_columns() {
+    fn help_is_readable_at_eighty_columns() {
         for words in [ENGLISH, CHINESE] {
             for line in words.help.lines().chain([words.help_hint, words.choices]) {
                 assert!(line.chars().map(super::super::clean::columns).sum::<usize>() <= 80, "{line}");
