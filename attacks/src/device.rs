@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::person::Enrolment;
-use nuncio_identity::seal::{MemoryKeep, NewParty, Party};
+use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
 use crate::did_peer::now;
@@ -115,7 +115,6 @@ impl Scene {
         Ok(invite["code"].as_str().context("no code")?.to_owned())
     }
 
-    /// The device's folder.
     fn folder(&self) -> PathBuf {
         self.server.home().join("laptop")
     }
@@ -180,9 +179,9 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: Target) -> 
         let answer = request.send().await?;
         Ok((answer.status().as_u16(), answer.json().await?))
     };
-    let new = NewParty { named: None, mode: SealMode::Stateful, now: now() };
+    let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now: now() };
     // A device is enrolled and has not published its keys yet.
-    let mut device = Party::create(Arc::new(MemoryKeep::new()), &new)?;
+    let mut device = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new)?;
     let enrolment =
         Enrolment { invite: Digest::of_bytes(code.as_bytes()), key: device.signing_key(), name: "laptop".to_owned() };
     let body = json!({
@@ -203,7 +202,7 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: Target) -> 
     let agent = AgentId::parse(made["data"]["id"].as_str().context("no id")?)?;
     let agent_token = made["data"]["token"].as_str().context("no token")?;
     let named = Some((Recipient::Agent(agent.clone()), id.clone()));
-    let eve = Party::create(Arc::new(MemoryKeep::new()), &NewParty { named, ..new })?;
+    let eve = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named, ..new })?;
     let register = format!("/agents/{agent}/keys/register");
     let (taken, answer) = post(&register, agent_token, &json!({"bundle": eve.bundle(), "one_time_keys": []})).await?;
     ensure!(taken != 200, "the agent's keys were taken: {answer}");

@@ -23,17 +23,11 @@ pub struct DidPeer {
 
 impl DidPeer {
     /// Makes a DID and serves its document until the process ends.
-    ///
-    /// # Errors
-    /// No port is free.
     pub fn start() -> anyhow::Result<Self> {
         Self::start_as("mallory")
     }
 
     /// The same with a name in the DID.
-    ///
-    /// # Errors
-    /// No port is free.
     pub fn start_as(name: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -57,16 +51,12 @@ impl DidPeer {
         Ok(Self { did, key })
     }
 
-    /// The DID.
     #[must_use]
     pub fn did(&self) -> &str {
         self.did.as_str()
     }
 
     /// The header fields of a signature over a request.
-    ///
-    /// # Errors
-    /// The target is no URL with a host.
     pub fn sign(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Vec<(String, String)>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let nonce = format!("nonce-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -81,9 +71,6 @@ impl DidPeer {
     }
 
     /// A signed request.
-    ///
-    /// # Errors
-    /// It is not answered.
     pub async fn send(&self, method: &str, target: &str, body: &str) -> anyhow::Result<reqwest::Response> {
         let mut request = crate::http_client().request(method.parse()?, target);
         for (name, value) in self.sign(method, target, body)? {
@@ -96,9 +83,6 @@ impl DidPeer {
     }
 
     /// The access token that one signed ANP call earns.
-    ///
-    /// # Errors
-    /// There is none.
     pub async fn access_token(&self, base: &str, agent: &str) -> anyhow::Result<String> {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
         let answer = self.send("POST", &format!("{base}/agents/{agent}/rpc"), &call).await?;

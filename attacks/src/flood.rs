@@ -58,7 +58,7 @@ fn millis(span: Duration) -> f64 {
     span.as_secs_f64() * 1000.0
 }
 
-struct Measured {
+struct FloodMeasurement {
     count: usize,
     errors: usize,
     p99: Duration,
@@ -71,7 +71,7 @@ async fn measure(
     key: &str,
     seconds: u64,
     mut every_second: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<FloodMeasurement> {
     let mut ticks = interval(Duration::from_millis(1000 / REQUESTS_PER_SECOND));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut requests = Vec::new();
@@ -97,18 +97,17 @@ async fn measure(
         times.push(time);
     }
     times.sort_unstable();
-    Ok(Measured { count: times.len(), errors, p99: times[times.len() * 99 / 100] })
+    Ok(FloodMeasurement { count: times.len(), errors, p99: times[times.len() * 99 / 100] })
 }
 
-/// A thread that attacks until it is stopped.
 struct Flood {
     is_over: Arc<AtomicBool>,
-    sent: Arc<Sent>,
+    sent: Arc<FloodCounts>,
     thread: std::thread::JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Sent {
+struct FloodCounts {
     silent: AtomicU64,
     bodies: AtomicU64,
     requests: AtomicU64,
@@ -116,7 +115,7 @@ struct Sent {
 
 impl Flood {
     fn start(address: String) -> Self {
-        let (is_over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(Sent::default()));
+        let (is_over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(FloodCounts::default()));
         let (until, counts) = (Arc::clone(&is_over), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -159,7 +158,7 @@ async fn connect(address: &str) -> Option<TcpStream> {
 }
 
 /// Opens a connection, says nothing until the server closes it, and begins again.
-async fn stay_silent(address: String, sent: Arc<Sent>) {
+async fn stay_silent(address: String, sent: Arc<FloodCounts>) {
     loop {
         let Some(mut stream) = connect(&address).await else { continue };
         sent.silent.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +167,7 @@ async fn stay_silent(address: String, sent: Arc<Sent>) {
 }
 
 /// Sends the first half of a body and waits.
-async fn send_half_bodies(address: String, sent: Arc<Sent>) {
+async fn send_half_bodies(address: String, sent: Arc<FloodCounts>) {
     let begun = head("POST /anp", &[("Content-Type", "application/json"), ("Content-Length", "1000000")]);
     let begun = begun + &"x".repeat(500_000);
     loop {
@@ -181,7 +180,7 @@ async fn send_half_bodies(address: String, sent: Arc<Sent>) {
 }
 
 /// Sends requests without a credential, one after the other.
-async fn send_requests(address: String, sent: Arc<Sent>) {
+async fn send_requests(address: String, sent: Arc<FloodCounts>) {
     let request = head("GET /aap/sessions", &[]);
     loop {
         let Some(mut stream) = connect(&address).await else { continue };

@@ -188,7 +188,6 @@ async fn trust_of_a_did_does_not_replace_the_approver(target: Target) -> anyhow:
     Ok("waits for an operator, whose no counts".to_owned())
 }
 
-/// The id of the approval that waits.
 async fn waiting_approval(server: &Server) -> anyhow::Result<String> {
     poll("an approval that waits", async || {
         let listed = server.run(&["--json", "approve", "list"]).ok()?.json().ok()?;

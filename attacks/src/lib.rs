@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 pub use did_peer::DidPeer;
 pub use server::{CommandOutput, Server, ServerBuilder};
 
-/// One attack.
 #[derive(Clone, Copy)]
 pub struct Attack {
     /// The attack and the defence in one phrase: `anp_token_is_refused_by_aap`.
@@ -46,10 +45,8 @@ pub enum Pace {
     Slow,
 }
 
-/// What an attack returns when it is over.
 pub type AttackFuture = Pin<Box<dyn Future<Output = anyhow::Result<String>>>>;
 
-/// The binary under attack.
 #[derive(Debug, Clone)]
 pub struct Target {
     binary: Arc<PathBuf>,
@@ -64,7 +61,6 @@ impl Target {
         Self { binary: Arc::new(binary.into()) }
     }
 
-    /// A server to be started from the binary.
     #[must_use]
     pub fn server(&self) -> ServerBuilder {
         ServerBuilder::new(Arc::clone(&self.binary))
@@ -96,9 +92,6 @@ pub fn http_client() -> reqwest::Client {
 }
 
 /// Asks again until there is an answer, for at most a minute.
-///
-/// # Errors
-/// There was none.
 pub async fn poll<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(60) {

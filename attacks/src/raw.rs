@@ -22,13 +22,11 @@ pub(crate) async fn connect_from(server: &Server, last: u8) -> anyhow::Result<Tc
     Ok(timeout(PATIENCE, socket.connect(address)).await.context("the server takes no connection")??)
 }
 
-/// The head of a request.
 pub(crate) fn head(line: &str, headers: &[(&str, &str)]) -> String {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
 }
 
-/// An answer as it came.
 #[derive(Debug)]
 pub(crate) struct RawResponse {
     pub(crate) status: u16,
@@ -36,7 +34,6 @@ pub(crate) struct RawResponse {
 }
 
 impl RawResponse {
-    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let head = self.text.split("\r\n\r\n").next().unwrap_or_default();
         let mut fields = head.lines().filter_map(|line| line.split_once(':'));

@@ -110,10 +110,7 @@ impl ServerBuilder {
     }
 
     /// Writes the files and starts no server yet, for attacks that prepare the data directory.
-    ///
-    /// # Errors
-    /// The files cannot be written.
-    pub fn prepare(self) -> anyhow::Result<Server> {
+    pub fn prepare(mut self) -> anyhow::Result<Server> {
         let home = tempfile::tempdir()?;
         let (agents, data) = (home.path().join("agent"), home.path().join("data"));
         std::fs::create_dir_all(&agents)?;
@@ -124,14 +121,15 @@ impl ServerBuilder {
             for path in [home.path(), &agents, &data] {
                 std::os::unix::fs::chown(path, self.account, self.account)?;
             }
+            // The account may not reach the folder of the build.
+            let binary = home.path().join("nuncio");
+            std::fs::copy(&*self.binary, &binary)?;
+            self.binary = Arc::new(binary);
         }
         Ok(Server { options: self, home, process: None })
     }
 
     /// Starts it on a free port.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(self) -> anyhow::Result<Server> {
         let mut server = self.prepare()?;
         server.start()?;
@@ -154,7 +152,6 @@ struct Process {
     url: String,
 }
 
-/// What a command printed.
 #[derive(Debug, Clone)]
 pub struct CommandOutput {
     /// The exit status; none if a signal ended it.
@@ -167,9 +164,6 @@ pub struct CommandOutput {
 
 impl CommandOutput {
     /// Standard output as JSON.
-    ///
-    /// # Errors
-    /// It is not JSON.
     pub fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| format!("{self:?}"))
     }
@@ -177,9 +171,6 @@ impl CommandOutput {
 
 impl Server {
     /// Starts the prepared or killed server, on a free port.
-    ///
-    /// # Errors
-    /// It ends instead of listening; the error holds its standard error.
     pub fn start(&mut self) -> anyhow::Result<()> {
         let mut command = self.command(&["--json", "serve"]);
         command.arg(self.home.path().join("agent")).arg("--data").arg(self.data());
@@ -217,13 +208,11 @@ impl Server {
         self.url().replace("http://localhost", "127.0.0.1")
     }
 
-    /// The home folder of its account.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The data directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.home.path().join("data")
@@ -248,9 +237,6 @@ impl Server {
     }
 
     /// Resident memory in bytes.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
         let pid = self.pid().context("it does not run")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -260,9 +246,6 @@ impl Server {
     }
 
     /// Runs `nuncio ARGUMENTS` on this server's data directory.
-    ///
-    /// # Errors
-    /// The program does not start.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> anyhow::Result<CommandOutput> {
         let mut command = self.command(arguments);
         command.arg("--data").arg(self.data());
@@ -270,17 +253,11 @@ impl Server {
     }
 
     /// Runs `nuncio ARGUMENTS` without `--data`.
-    ///
-    /// # Errors
-    /// The program does not start.
     pub fn run_plain<S: AsRef<OsStr>>(&self, arguments: &[S]) -> anyhow::Result<CommandOutput> {
         output(&mut self.command(arguments))
     }
 
     /// Makes an API key and returns it.
-    ///
-    /// # Errors
-    /// The command fails.
     pub fn create_key(&self, flags: &[&str]) -> anyhow::Result<String> {
         let made = self.run(&[&["key", "create"], flags].concat())?;
         if made.status != Some(0) {
@@ -299,9 +276,6 @@ impl Server {
     }
 
     /// Asks it to stop, and waits for at most a minute.
-    ///
-    /// # Errors
-    /// It does not stop.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(process.child.id())?).context("pid 0")?;
@@ -362,9 +336,6 @@ fn text(collected: &Mutex<String>) -> String {
 }
 
 /// A copy of a folder, for attacks that need the state before and after.
-///
-/// # Errors
-/// It cannot be copied.
 pub fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

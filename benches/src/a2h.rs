@@ -12,7 +12,6 @@ pub(crate) mod rows;
 mod seal;
 mod sockets;
 
-/// A part of it.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// Sealing and opening
@@ -23,7 +22,6 @@ pub(crate) enum Part {
     Sockets,
 }
 
-/// What was asked, and what came of it.
 struct Goal {
     what: &'static str,
     asked: &'static str,

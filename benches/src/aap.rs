@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::client::{Connection, field};
 use crate::process::Server;
-use crate::report::{Measured, heading, measure, row};
+use crate::report::{Measurement, heading, measure, row};
 
 const DELTAS: usize = 1000;
 
@@ -24,7 +24,7 @@ struct Costs {
 
 /// Which conversations go on at the same time.
 #[derive(Clone, Copy)]
-enum GoingOn {
+enum ConversationOrder {
     /// Those that were begun at the same time, as people come and go.
     Together,
     /// Those that were begun at other times, so that on disk each has pages of its own.
@@ -82,8 +82,8 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
 /// What sessions and turns cost, beside a delta that is known already.
 async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
     let session = sessions(server, 20_000 / scale).await?.cpu;
-    let turn = small_turns(server, 20_000 / scale, GoingOn::Together).await?.cpu;
-    let scattered_turn = small_turns(server, 20_000 / scale, GoingOn::Scattered).await?.cpu;
+    let turn = small_turns(server, 20_000 / scale, ConversationOrder::Together).await?.cpu;
+    let scattered_turn = small_turns(server, 20_000 / scale, ConversationOrder::Scattered).await?.cpu;
     Ok(Costs { delta, session, turn, scattered_turn })
 }
 
@@ -98,7 +98,7 @@ async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
 }
 
 /// Streams of a thousand deltas, a turn each.
-async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<Measured> {
+async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<Measurement> {
     let script = json!({"script": [[{"deltas": DELTAS, "delta": "hello "}]]}).to_string();
     let turn = json!({"stream": "delta", "messages": [{"role": "user", "content": script}]}).to_string();
     let mut connections = Vec::new();
@@ -125,7 +125,7 @@ async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Re
     .await
 }
 
-async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usize) -> anyhow::Result<Measured> {
+async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usize) -> anyhow::Result<Measurement> {
     let path = format!("/{kind}/{DELTAS}");
     let connections = connect(server, clients).await?;
     let rounds = streams / clients;
@@ -141,7 +141,7 @@ async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usiz
     .await
 }
 
-pub(crate) async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measured> {
+pub(crate) async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 32;
     let connections = connect(server, CLIENTS).await?;
     measure(server, requests / CLIENTS * CLIENTS, async {
@@ -156,7 +156,7 @@ pub(crate) async fn gets(server: &Server, path: &str, requests: usize) -> anyhow
     .await
 }
 
-async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measured> {
+async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 64;
     let connections = connect(server, CLIENTS).await?;
     measure(server, count / CLIENTS * CLIENTS, async {
@@ -172,7 +172,7 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measured> {
 }
 
 /// Turns with a short answer, ten to a session.
-async fn small_turns(server: &Server, count: usize, going_on: GoingOn) -> anyhow::Result<Measured> {
+async fn small_turns(server: &Server, count: usize, going_on: ConversationOrder) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let rounds = count.div_ceil(CLIENTS * 10);
@@ -180,8 +180,8 @@ async fn small_turns(server: &Server, count: usize, going_on: GoingOn) -> anyhow
         connect(server, CLIENTS).await?.into_iter().map(|connection| (connection, Vec::new())).collect();
     // Names of sessions begin with the time: whichever were made one after the other are neighbours on disk.
     let at_once = match going_on {
-        GoingOn::Together => 1,
-        GoingOn::Scattered => rounds,
+        ConversationOrder::Together => 1,
+        ConversationOrder::Scattered => rounds,
     };
     for _ in 0..rounds / at_once {
         for (connection, paths) in &mut connections {

@@ -16,8 +16,8 @@ use nuncio_core::negotiation::{
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SigningOptions, sign};
 use nuncio_identity::{
-    BoundDocument, Credentials, Did, DidDocument, K1Proof, NewDocument, Policy, ReplayMemory, Schemes, SignedRequest,
-    SigningKey, TokenIssuer,
+    AcceptedSchemes, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument, ReplayMemory,
+    SignaturePolicy, SignedRequest, SigningKey, TokenIssuer,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -30,7 +30,6 @@ use crate::report::{heading, row};
 const REMEMBERED: usize = 100_000;
 /// How many interfaces there are to choose from.
 const INTERFACES: usize = 1000;
-/// What is called.
 const URL: &str = "https://hotel.example/agents/hotel/rpc";
 
 pub(crate) async fn run(nuncio: &Path, verifier: &Path, quick: bool) -> anyhow::Result<()> {
@@ -54,7 +53,7 @@ impl Caller {
         let did = Did::for_key("caller.example", None, &["agents", "ada"], &key).map_err(anyhow::Error::msg)?;
         let document = NewDocument::new(&did, now).sign(&key);
         let bound = DidDocument::from_json(document.clone()).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
-        let bound = bound.bind(&did, now, K1Proof::Optional).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
+        let bound = bound.bind(&did, now, K1ProofRule::Optional).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
         let body = json!({
             "jsonrpc": "2.0", "id": "1", "method": "search_rooms",
             "params": {"check_in": "2027-01-01", "check_out": "2027-01-03", "guests": 2},
@@ -78,7 +77,6 @@ impl Caller {
         Ok(Self { bound, document, body, requests })
     }
 
-    /// The same for the other program.
     fn write(&self, file: &Path) -> anyhow::Result<()> {
         let text = |value: &http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
         let fields = |headers: &HeaderMap| -> Value {
@@ -100,10 +98,10 @@ fn check(
     tokens: &TokenIssuer,
     now: Timestamp,
 ) -> anyhow::Result<()> {
-    let policy = Policy::default();
+    let policy = SignaturePolicy::default();
     let wrong = |fault: nuncio_identity::AuthError| anyhow::anyhow!("{fault}");
     let request = SignedRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
-    let Credentials::Signature(claim) = Credentials::read(headers, Schemes::default()).map_err(wrong)? else {
+    let Credentials::Signature(claim) = Credentials::read(headers, AcceptedSchemes::default()).map_err(wrong)? else {
         anyhow::bail!("it is signed");
     };
     claim.check(&request, now, &policy).map_err(wrong)?;

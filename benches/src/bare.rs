@@ -1,4 +1,4 @@
-//! What axum does by itself: the limit to compare with.
+//! Plain axum as the limit to compare with.
 
 use std::convert::Infallible;
 use std::path::PathBuf;

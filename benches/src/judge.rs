@@ -150,7 +150,6 @@ fn tool(index: usize) -> Value {
     })
 }
 
-/// What may become of a manifest.
 fn changes(old: &Value) -> Vec<(&'static str, Value)> {
     let every = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();

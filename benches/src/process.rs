@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// A running server.
 pub(crate) struct Server {
     child: Child,
     /// `HOST:PORT`
@@ -51,7 +50,6 @@ impl Server {
         kib / 1024.0
     }
 
-    /// Ends it, and waits until it is gone.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }

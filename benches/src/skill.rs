@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::aap::in_parallel;
 use crate::client::{Connection, field};
 use crate::process::Server;
-use crate::report::{Measured, heading, measure, row};
+use crate::report::{Measurement, heading, measure, row};
 use crate::sql;
 
 const CLIENTS: usize = 64;
@@ -73,11 +73,11 @@ pub(crate) async fn run(nuncio: &Path, quick: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn bare(count: usize) -> anyhow::Result<Measured> {
+fn bare(count: usize) -> anyhow::Result<Measurement> {
     let output = Command::new(std::env::current_exe()?).args(["sql", &count.to_string()]).output()?;
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
     let number = |name: &str| said[name].as_f64().with_context(|| format!("no {name}"));
-    Ok(Measured { rate: number("rate")?, cpu: number("cpu")? })
+    Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
 async fn start(nuncio: &Path, agent: &Path, data: &Path) -> anyhow::Result<Server> {
@@ -91,7 +91,7 @@ fn request() -> String {
 }
 
 /// Accepted by one request, read back by another.
-async fn executions(server: &Server, count: usize) -> anyhow::Result<Measured> {
+async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
         let accepted = connection.post("/skills/bench/instant/invoke", &body).await?;
@@ -105,7 +105,7 @@ async fn executions(server: &Server, count: usize) -> anyhow::Result<Measured> {
 }
 
 /// Accepted, completed and read in one request.
-async fn waited(server: &Server, count: usize) -> anyhow::Result<Measured> {
+async fn waited(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
         let result = connection.post_with("/skills/bench/instant/invoke", "prefer: wait=10\r\n", &body).await?;
@@ -119,7 +119,7 @@ async fn measured(
     server: &Server,
     count: usize,
     work: impl AsyncFn(&mut Connection) -> anyhow::Result<()>,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<Measurement> {
     let mut connections = Vec::new();
     for _ in 0..CLIENTS {
         connections.push(Connection::open(&server.address).await?);
@@ -137,7 +137,7 @@ async fn measured(
     .await
 }
 
-async fn gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measured> {
+async fn gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measurement> {
     measured(server, count, async |connection| connection.get(path).await.map(|_| ())).await
 }
 

@@ -1,4 +1,4 @@
-//! What the tests need beside Rust: installed where it may be, else named.
+//! Tools that the tests need beside Rust: installed where possible, else named.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use anyhow::{Context as _, bail};
 /// The MCP project's own reference server, which the MCP runner is tried on.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
-/// What starts MCP servers from PyPI, and a small one of them.
+/// The runner of MCP servers from PyPI, and a small server.
 const UV: (&str, &str) = ("uv", "0.13.7");
 const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
 
-/// What finds barriers on a page, which the pages are tried with.
+/// axe-core, which finds accessibility violations on the pages.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
-/// Another validator of JSON Schema, which ours is held against.
+/// Another JSON Schema validator, to compare ours with.
 const AJV: (&str, &str) = ("ajv", "8.20.0");
 
 /// The TypeScript compiler, which the published types are tried with.
@@ -24,7 +24,7 @@ const TYPESCRIPT: (&str, &str) = ("typescript", "7.0.2");
 /// A real OpenID provider, whose access tokens are tried on the server.
 const OIDC: (&str, &str) = ("oidc-provider", "9.13.3");
 
-/// Standard Webhooks' own library, which our signatures are tried with.
+/// The library of Standard Webhooks, to verify our signatures with.
 const STANDARD_WEBHOOKS: (&str, &str) = ("standardwebhooks", "1.1.1");
 
 /// Other people's Olm, HPKE, canonical JSON and Argon2, which sealing is tried against.
@@ -39,7 +39,7 @@ const SEALING: [(&str, &str); 5] = [
 /// ANP's own Python SDK, which is tried as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
-/// Another D-Bus library, which ours is tried against.
+/// Another D-Bus library, to test ours against.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
 /// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, a keyring, and a

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
 use nuncio_core::person::Enrolment;
-use nuncio_identity::seal::{MemoryKeep, NewParty, Party};
+use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
 use super::explain::{AGENT, Device, read_note};
@@ -96,8 +96,8 @@ skill = { type = "task", access = "restricted", auth = "api_key" }
 async fn enrol(server: &Server, person: &str) -> anyhow::Result<String> {
     let invite = server.run(&["--json", "user", "invite", person])?.json()?;
     let code = invite["code"].as_str().context("no code")?;
-    let new = NewParty { named: None, mode: SealMode::Stateful, now: now() };
-    let device = Party::create(Arc::new(MemoryKeep::new()), &new)?;
+    let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now: now() };
+    let device = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new)?;
     let (invite, key) = (Digest::of_bytes(code.as_bytes()), device.signing_key());
     let signed = Enrolment { invite, key, name: format!("laptop of {person}") };
     let body = json!({
@@ -218,7 +218,6 @@ fn explain(server: &Server) -> anyhow::Result<Value> {
     ran.json()
 }
 
-/// The files below a folder that hold a text.
 fn files_with(folder: &Path, text: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -24,7 +24,6 @@ use crate::process::Server;
 /// How many connections prepare things.
 const HANDS: usize = 32;
 
-/// A person's device.
 pub(super) struct Device {
     key: SigningKey,
     pub(super) person: String,
@@ -54,7 +53,7 @@ impl Device {
         let body = json!({
             "code": code, "device_name": "laptop", "public_key": key, "signature": device.sign(&enrolment.message()),
         });
-        let data = said(connection.ask("POST", "/a2h/auth/enroll", None, &body.to_string()).await?)?;
+        let data = check_status(connection.ask("POST", "/a2h/auth/enroll", None, &body.to_string()).await?)?;
         device.id = text(&data["device"]["id"])?;
         device.token = text(&data["access_token"])?;
         Ok(device)
@@ -70,7 +69,7 @@ impl Device {
         };
         let mut body = json!(assertion);
         body["signature"] = json!(self.sign(&assertion.message()));
-        let data = said(connection.ask("POST", "/a2h/auth/token", None, &body.to_string()).await?)?;
+        let data = check_status(connection.ask("POST", "/a2h/auth/token", None, &body.to_string()).await?)?;
         self.token = text(&data["access_token"])?;
         Ok(())
     }
@@ -96,7 +95,7 @@ impl Device {
         path: &str,
         body: &Value,
     ) -> anyhow::Result<Value> {
-        said(connection.ask(method, path, Some(&self.token), &body.to_string()).await?)
+        check_status(connection.ask(method, path, Some(&self.token), &body.to_string()).await?)
     }
 
     /// Makes an agent; its id and its token.
@@ -138,7 +137,7 @@ pub(super) async fn allow(
 /// All of them get new tokens.
 pub(super) async fn refresh(server: &Server, devices: Vec<Device>) -> anyhow::Result<Vec<Device>> {
     let mut connection = Connection::open(&server.address).await?;
-    let keys = said(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
+    let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
     let audience = text(&keys["audience"])?;
     by_hands(server, devices, async |connection, mut device: Device| {
         device.refresh(connection, &audience).await?;
@@ -177,7 +176,7 @@ pub(super) fn unique() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Has the server carry out an operator's order.
+/// Runs an admin command on the server.
 async fn order(data: &Path, order: &Value) -> anyhow::Result<Value> {
     let mut stream = UnixStream::connect(data.join("admin.sock")).await?;
     stream.write_all(format!("{order}\n").as_bytes()).await?;
@@ -188,8 +187,7 @@ async fn order(data: &Path, order: &Value) -> anyhow::Result<Value> {
     Ok(answer["done"].take())
 }
 
-/// What was asked for.
-fn said((status, body): (u16, Vec<u8>)) -> anyhow::Result<Value> {
+fn check_status((status, body): (u16, Vec<u8>)) -> anyhow::Result<Value> {
     if !(200..300).contains(&status) {
         bail!("{status} {}", String::from_utf8_lossy(&body));
     }
@@ -225,5 +223,4 @@ pub(super) fn manifest(number: u64) -> Value {
     })
 }
 
-/// What everyone allows.
 pub(super) const SCOPE: &str = "filesystem:read";

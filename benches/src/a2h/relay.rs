@@ -7,12 +7,12 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::people::{self, Device, SCOPE, by_hands, manifest, text, unique};
-use super::sockets::{self, Listening};
+use super::sockets::{self, ListeningSockets};
 use super::{Goal, start};
 use crate::aap::in_parallel;
 use crate::client::Connection;
 use crate::process::Server;
-use crate::report::{Measured, heading, measure, row};
+use crate::report::{Measurement, heading, measure, row};
 
 /// How many send at once.
 pub(super) const CLIENTS: usize = 64;
@@ -24,7 +24,7 @@ pub(super) const ENVELOPE: usize = 1024;
 pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
     let folder = tempfile::tempdir()?;
     let server = start(nuncio, folder.path()).await?;
-    let stage = Stage::prepare(&server, &folder.path().join("data")).await?;
+    let stage = RelayBench::prepare(&server, &folder.path().join("data")).await?;
     // Once around, so that everything is warm.
     stage.send(&server, count / 10, Sender::Person, None).await?;
     let (mut to_two, mut to_one) = (bare(count, 2)?, bare(count, 1)?);
@@ -41,7 +41,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
     row("1 KB from a person to an agent", person, "the same rows by hand", to_two);
     row("1 KB from an agent to a person", agent, "the same rows by hand", to_one);
     row("… who hears it on a socket", heard, "the same rows by hand", to_one);
-    let goal = |what, ours: Measured, bare: Measured| Goal {
+    let goal = |what, ours: Measurement, bare: Measurement| Goal {
         what,
         asked: "≤ 3 × the CPU of the bare write",
         measured: format!("{:.2} ({:.0} µs, the rows {:.0} µs)", ours.cpu / bare.cpu, ours.cpu, bare.cpu),
@@ -54,12 +54,12 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
 }
 
 /// The rows alone, in a process of their own.
-fn bare(count: usize, told: usize) -> anyhow::Result<Measured> {
+fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
     let output =
         Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
     let said: Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
     let number = |name: &str| said[name].as_f64().with_context(|| format!("no {name}"));
-    Ok(Measured { rate: number("rate")?, cpu: number("cpu")? })
+    Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
 #[derive(Clone, Copy)]
@@ -68,16 +68,14 @@ enum Sender {
     Agent,
 }
 
-/// Everyone who talks, and where.
-struct Stage {
+struct RelayBench {
     devices: Vec<Device>,
-    /// Tokens.
     agents: Vec<String>,
     /// By device, then by agent.
     conversations: Vec<Vec<String>>,
 }
 
-impl Stage {
+impl RelayBench {
     async fn prepare(server: &Server, data: &Path) -> anyhow::Result<Self> {
         let mut devices = people::enrol(server, data, CLIENTS).await?;
         let mut connection = Connection::open(&server.address).await?;
@@ -108,8 +106,8 @@ impl Stage {
         server: &Server,
         count: usize,
         sender: Sender,
-        listening: Option<&Listening>,
-    ) -> anyhow::Result<Measured> {
+        listening: Option<&ListeningSockets>,
+    ) -> anyhow::Result<Measurement> {
         let mut clients = Vec::new();
         for client in 0..CLIENTS {
             clients.push((client, Connection::open(&server.address).await?));

@@ -10,8 +10,10 @@ use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::yardstick::Primitives;
-use nuncio_identity::seal::{Addressee, Letter, MemoryKeep, NewParty, Party, Told};
+use nuncio_identity::seal::benchmark::PrimitiveBaseline;
+use nuncio_identity::seal::{
+    Addressee, MemoryKeyStore, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity,
+};
 use serde_json::{Value, json};
 
 use super::Goal;
@@ -39,7 +41,7 @@ pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<Goal>> {
 /// Microseconds of a letter, and of its primitives. Of all pieces the best counts: it was disturbed the least.
 fn both(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
     let mut pair = Pair::new(mode)?;
-    let mut primitives = Primitives::new(pair.payload.to_string().len());
+    let mut primitives = PrimitiveBaseline::new(pair.payload.to_string().len());
     let (mut ours, mut bare) = (f64::MAX, f64::MAX);
     for _ in 0..(rounds / PIECE).max(2) {
         let began = cpu_micros();
@@ -68,7 +70,7 @@ fn both(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f
 
 /// Two who know each other; the first one writes.
 struct Pair {
-    parties: [Party; 2],
+    parties: [SealIdentity; 2],
     payload: Value,
     count: u32,
     first_key: Option<OneTimeKey>,
@@ -79,7 +81,7 @@ impl Pair {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let party = |owner: Recipient, device: &str, mode| {
             let named = Some((owner, DeviceId::parse(device)?));
-            anyhow::Ok(Party::create(Arc::new(MemoryKeep::new()), &NewParty { named, mode, now })?)
+            anyhow::Ok(SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named, mode, now })?)
         };
         let mut person = party(Recipient::Person(PersonName::parse("ada")?), "dev_1", SealMode::Stateful)?;
         let mut agent = party(Recipient::Agent(AgentId::parse("agt_1")?), "main", mode)?;
@@ -96,11 +98,10 @@ impl Pair {
         Ok(pair)
     }
 
-    /// One letter, sealed and opened.
     fn letter(&mut self) -> anyhow::Result<()> {
         self.count += 1;
         let at = Timestamp::from_millis(1_794_740_400_000).after(Duration::from_millis(self.count.into()));
-        let letter = Letter {
+        let letter = PlaintextMessage {
             conversation: ConversationId::parse("cnv_0123456789abcdefghijklmn")?,
             conversation_type: ConversationType::H2a,
             client_id: ClientMessageId::parse(&format!("0123456789abcdef-{}", self.count))?,
@@ -113,8 +114,8 @@ impl Pair {
         let [from, to] = &mut self.parties;
         let bundle = to.bundle().context("it has a name")?;
         let envelope = from.seal(&letter, &[Addressee { bundle, one_time_key: self.first_key.take().as_ref() }])?;
-        let (owner, device) = from.named().context("it has a name")?;
-        let told = Told {
+        let (owner, device) = from.owner_device().context("it has a name")?;
+        let told = RelayMetadata {
             conversation: letter.conversation,
             conversation_type: letter.conversation_type,
             sender: owner.clone(),
@@ -129,8 +130,8 @@ impl Pair {
     }
 }
 
-fn meet(one: &mut Party, other: &Party) -> anyhow::Result<()> {
+fn meet(one: &mut SealIdentity, other: &SealIdentity) -> anyhow::Result<()> {
     let bundle = other.bundle().context("it has a name")?;
-    one.meet(&bundle.keys.owner, std::slice::from_ref(bundle), None)?;
+    one.review_keys(&bundle.keys.owner, std::slice::from_ref(bundle), None)?;
     Ok(())
 }

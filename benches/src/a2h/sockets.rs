@@ -70,7 +70,7 @@ async fn connect(server: &Server, devices: &[Device]) -> anyhow::Result<Vec<Sock
         let url = format!("ws://{}/a2h/ws/human", server.address);
         let (mut socket, _) = client_async_with_config(url, stream, Some(config)).await?;
         // What came before is of no interest.
-        say(&mut socket, &json!({"type": "auth", "token": device.token, "after": u32::MAX})).await?;
+        send_frame(&mut socket, &json!({"type": "auth", "token": device.token, "after": u32::MAX})).await?;
         let answer = frame(&mut socket).await?;
         ensure!(answer["type"] == "auth.ok", "{}: {answer}", device.person);
         Ok(socket)
@@ -78,7 +78,7 @@ async fn connect(server: &Server, devices: &[Device]) -> anyhow::Result<Vec<Sock
     stream::iter(each).buffered(AT_ONCE).try_collect().await
 }
 
-async fn say(socket: &mut Socket, frame: &Value) -> anyhow::Result<()> {
+async fn send_frame(socket: &mut Socket, frame: &Value) -> anyhow::Result<()> {
     Ok(socket.send(Message::text(frame.to_string())).await?)
 }
 
@@ -92,8 +92,8 @@ async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
     }
 }
 
-/// How a word to everyone went.
-struct Told {
+/// Result of one event to all sockets.
+struct BroadcastResult {
     heard: usize,
     twice: usize,
     /// Seconds until the last heard it.
@@ -103,7 +103,12 @@ struct Told {
 }
 
 /// A manifest that breaks what all of them agreed to.
-async fn tell_all(server: &Server, owner: &Device, agent: &str, sockets: Vec<Socket>) -> anyhow::Result<Told> {
+async fn tell_all(
+    server: &Server,
+    owner: &Device,
+    agent: &str,
+    sockets: Vec<Socket>,
+) -> anyhow::Result<BroadcastResult> {
     let count = sockets.len();
     let mut listening = JoinSet::new();
     for mut socket in sockets {
@@ -123,7 +128,7 @@ async fn tell_all(server: &Server, owner: &Device, agent: &str, sockets: Vec<Soc
     let last = heard.iter().map(|(_, _, at)| at.duration_since(began).as_secs_f64()).fold(0.0, f64::max);
     // Whatever else was on its way comes before the answer to this.
     let again = heard.into_iter().map(|(mut socket, seq, _)| async move {
-        say(&mut socket, &json!({"type": "resume", "after": seq})).await?;
+        send_frame(&mut socket, &json!({"type": "resume", "after": seq})).await?;
         let mut twice = 0;
         loop {
             let frame = frame(&mut socket).await?;
@@ -135,7 +140,7 @@ async fn tell_all(server: &Server, owner: &Device, agent: &str, sockets: Vec<Soc
         }
     });
     let twice: Vec<usize> = stream::iter(again).buffer_unordered(AT_ONCE).try_collect().await?;
-    Ok(Told { heard: twice.len(), twice: twice.iter().sum(), last, cpu })
+    Ok(BroadcastResult { heard: twice.len(), twice: twice.iter().sum(), last, cpu })
 }
 
 async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
@@ -148,12 +153,12 @@ async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
 }
 
 /// People who are connected and count the messages they hear.
-pub(super) struct Listening {
+pub(super) struct ListeningSockets {
     _tasks: JoinSet<()>,
     heard: Arc<AtomicUsize>,
 }
 
-pub(super) async fn listen(server: &Server, devices: &[Device]) -> anyhow::Result<Listening> {
+pub(super) async fn listen(server: &Server, devices: &[Device]) -> anyhow::Result<ListeningSockets> {
     let heard = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for mut socket in connect(server, devices).await? {
@@ -166,10 +171,10 @@ pub(super) async fn listen(server: &Server, devices: &[Device]) -> anyhow::Resul
             }
         });
     }
-    Ok(Listening { _tasks: tasks, heard })
+    Ok(ListeningSockets { _tasks: tasks, heard })
 }
 
-impl Listening {
+impl ListeningSockets {
     /// Waits until so many were heard, and no more.
     pub(super) async fn until(&self, count: usize) -> anyhow::Result<()> {
         loop {
