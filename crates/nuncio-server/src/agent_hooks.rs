@@ -111,7 +111,7 @@ impl AgentHooks {
         match outcome {
             DeliveryOutcome::Over => {}
             DeliveryOutcome::Again(at) => {
-                tracing::info!(%agent, delivery, ?answered, %at, "a webhook could not be delivered; it is retried")
+                tracing::info!(%agent, delivery, ?answered, %at, "a webhook could not be delivered; it is retried");
             }
             DeliveryOutcome::GivenUp => {
                 tracing::warn!(%agent, delivery, ?answered, "a webhook could not be delivered; given up");

@@ -74,7 +74,7 @@ impl DeliverySource for Webhooks {
         };
         match retry_until_stored(&self.engine, || self.engine.callback_failed(id, *attempts)).await {
             Some(again) => {
-                tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried")
+                tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried");
             }
             None => tracing::warn!(execution = %id, why, "the callback could not be delivered; given up"),
         }

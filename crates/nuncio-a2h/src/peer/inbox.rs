@@ -100,7 +100,7 @@ impl Peer {
         match why {
             // Such as every message from before this device was enrolled.
             OpenError::NotForUs => {
-                tracing::debug!(%conversation, seq, "skipped a message that is not sealed to this device")
+                tracing::debug!(%conversation, seq, "skipped a message that is not sealed to this device");
             }
             _ => tracing::warn!(%conversation, seq, %why, "refused a message"),
         }

@@ -191,7 +191,7 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
             );
         }
         None => {
-            checks.unverified(CheckSubject::Service, format!("the document of {} names no description", bound.did()))
+            checks.unverified(CheckSubject::Service, format!("the document of {} names no description", bound.did()));
         }
     }
 }

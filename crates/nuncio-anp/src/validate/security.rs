@@ -52,7 +52,7 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     };
     match (place, node.get("name")) {
         (Some("auto"), Some(name)) => {
-            validator.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null)
+            validator.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null);
         }
         (Some("auto") | None, None) => {}
         (Some(_), None) => validator.missing(node, "name", "what the parameter is called"),

@@ -199,7 +199,7 @@ async fn forward_answer(
                 AnswerDelta::Text(text) => voice.text(&text).await?,
                 AnswerDelta::Thinking(text) => voice.thinking(&text).await?,
                 AnswerDelta::Signature(signature) => {
-                    voice.keep(Map::from_iter([(SIGNATURE.to_owned(), signature.into())]))
+                    voice.keep(Map::from_iter([(SIGNATURE.to_owned(), signature.into())]));
                 }
             }
         }

@@ -107,7 +107,7 @@ impl Device {
                 Ok(_) => return None,
                 Err(error) if !error.is_retryable() => return None,
                 Err(error) => {
-                    tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}")
+                    tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}");
                 }
             }
             self.pause(pause).await;

@@ -92,7 +92,7 @@ impl Device {
             let name = chat_store::unsent_name(agent, client_id);
             match self.records().get::<UnsentMessage>(&name)? {
                 Some(UnsentMessage { state: DeliveryState::Failed { .. }, .. }) => {
-                    self.records().save(vec![Records::gone(&name)])?
+                    self.records().save(vec![Records::gone(&name)])?;
                 }
                 _ => return Ok(()),
             }

@@ -91,7 +91,7 @@ impl Engine {
         if let Ok(record) = serde_json::from_str::<AuditRecord>(&link.record) {
             match &record.references.rule {
                 Some(PermissionSource::Grant { grant, hash }) => {
-                    evidence.push(self.grant_evidence(grant, *hash).await?)
+                    evidence.push(self.grant_evidence(grant, *hash).await?);
                 }
                 Some(PermissionSource::Ledger(reference)) => evidence.push(self.ledger_evidence(reference).await?),
                 _ => {}

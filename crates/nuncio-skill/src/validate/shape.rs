@@ -42,7 +42,7 @@ impl ShapeChecker {
     fn value(&mut self, value: &Value, shape: &Shape, place: JsonPointer<'_>) {
         match (resolve(shape), value) {
             (ResolvedShape::Object(definition, rules), Value::Object(map)) => {
-                self.object(map, definition, rules, place)
+                self.object(map, definition, rules, place);
             }
             (ResolvedShape::Enum(words), value) => {
                 if !value.as_str().is_some_and(|word| words.has(word)) {

@@ -64,7 +64,7 @@ fn schema_uses_only_keywords_of_the_mapping() {
             found.insert(keyword.clone());
             match keyword.as_str() {
                 "properties" | "$defs" => {
-                    value.as_object().unwrap().values().for_each(|inner| collect_keywords(inner, found))
+                    value.as_object().unwrap().values().for_each(|inner| collect_keywords(inner, found));
                 }
                 "allOf" => value.as_array().unwrap().iter().for_each(|inner| collect_keywords(inner, found)),
                 "type" => assert!(
