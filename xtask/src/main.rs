@@ -2,6 +2,7 @@
 
 mod attack;
 mod bench;
+mod language;
 mod needs;
 mod schema;
 mod test;

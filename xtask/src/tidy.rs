@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use toml::Table;
 
+use crate::language;
+
 /// Each crate, and the crates of the house it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
@@ -118,6 +120,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         faults
             .push("Cargo.lock holds aws-lc-sys: some crate brought default TLS features; we build on ring".to_owned());
     }
+    language::check(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }
