@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_term_is_a_span_or_a_moment() {
+    fn key_expiry_is_a_duration_or_a_time() {
         for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
             assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
         }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_is_refused_in_words() {
+    fn certificate_fault_is_described_in_words() {
         let told = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
         let begins = "a cannot be reached: its certificate is not accepted: ";
         assert!(told("Other(OtherError(CaUsedAsEndEntity))").starts_with(&format!("{begins}it is an authority's own")));
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scheme_is_named_and_everything_else_left_as_it_is() {
+    fn wrong_scheme_is_named_and_other_errors_are_unchanged() {
         assert!(readable_error("a: received corrupt message of type InvalidContentType").contains("at http:"));
         assert!(readable_error("a: invalid HTTP version parsed").contains("at https:"));
         assert_eq!(readable_error("a: Connection refused"), "a: Connection refused");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_agrees_holds() {
+    fn entry_that_matches_the_audit_record_is_valid() {
         assert_eq!(states(&chain("ok"), None), named("entry 1", "holds"));
         assert_eq!(states(&chain("denied"), Some("denied")), named("entry 1", "holds"));
         assert_eq!(states(&chain("ok"), Some("tool_timeout")), named("entry 1", "holds"), "the answer came too late");

@@ -32,13 +32,13 @@ mod tests {
     }
 
     #[test]
-    fn address_with_a_path_is_taken_at_its_word() {
+    fn address_with_a_path_is_used_unchanged() {
         assert_eq!(tried("https://agents.example/v3/aap?x=1#y"), ["https://agents.example/v3/aap"]);
         assert_eq!(tried("localhost:7400/aap"), ["http://localhost:7400/aap"]);
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn text_that_is_not_an_address_is_refused() {
         for bad in ["", "ftp://a", "https://user:word@a", "a b", "https://"] {
             assert!(candidates(bad).is_err(), "{bad:?}");
         }

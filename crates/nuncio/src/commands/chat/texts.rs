@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chinese_for_those_who_set_it() {
+    fn locale_environment_selects_chinese() {
         assert_eq!(ChatTexts::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
         assert_eq!(ChatTexts::of(Some("C.UTF-8")).allow, "Allow {tool}?");
         assert_eq!(ChatTexts::of(None).allow, "Allow {tool}?");
     }
 
     #[test]
-    fn help_is_readable_at_eighty_columns() {
+    fn help_fits_into_eighty_columns() {
         for words in [ENGLISH, CHINESE] {
             for line in words.help.lines().chain([words.help_hint, words.choices]) {
                 assert!(line.chars().map(super::super::clean::columns).sum::<usize>() <= 80, "{line}");

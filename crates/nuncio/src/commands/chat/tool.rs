@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_gets_its_arguments_and_its_words_are_the_result() {
+    async fn program_gets_the_arguments_and_its_output_is_the_result() {
         let arguments = json!({"a": 1}).as_object().unwrap().clone();
         assert_eq!(tool(r#"["cat"]"#).run(&arguments).await, r#"{"a":1}"#);
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_no_tool_is_refused_with_the_reason() {
+    fn invalid_tool_file_is_refused_with_the_reason() {
         for (bad, why) in [
             ("name = \"t\"", "description"),
             ("name = \"a b\"\ndescription = \"\"\ncommand = [\"x\"]", "tool name"),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_wherever_the_pieces_were_cut() {
+    fn lines_break_between_words_however_the_stream_was_cut() {
         let text = "The quick brown fox jumps over the lazy dog, twice.";
         let whole = wrapped(20, &[text]);
         assert_eq!(whole, "The quick brown fox\njumps over the lazy\ndog, twice.\n");
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn word_longer_than_the_line_is_cut_and_lines_of_its_own_stay() {
+    fn word_longer_than_the_line_is_cut_and_line_breaks_are_kept() {
         assert_eq!(wrapped(20, &[&"x".repeat(45)]), format!("{0}\n{0}\nxxxxx\n", "x".repeat(20)));
         assert_eq!(wrapped(20, &["a\n  b\n\nc"]), "a\n  b\n\nc\n");
     }
 
     #[test]
-    fn without_a_width_nothing_is_broken() {
+    fn text_is_not_wrapped_without_a_width() {
         let mut wrap = Wrap::new(None);
         let long = "word ".repeat(100);
         assert_eq!(wrap.push(&long) + &wrap.end(), format!("{}\n", long.trim_end()));

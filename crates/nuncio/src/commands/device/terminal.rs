@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_clear_yes_that_is_not_too_soon_is_yes() {
+    async fn only_an_explicit_yes_after_the_delay_allows_a_call() {
         const LATER: u64 = 600_000;
         for (typed, expected) in [
             (&[(LATER, "y")][..], PromptAnswer::Yes),

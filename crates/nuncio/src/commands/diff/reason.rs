@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_cannot_be_read_says_why() {
+    fn unreadable_input_is_reported_with_its_reason() {
         let tool = good()["tools"][0].clone();
         let scope = good()["permission_scopes"][0].clone();
         for (place, value, said) in [
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_manifest_says_why_too_and_other_findings_need_no_reason() {
+    fn unreadable_earlier_manifest_has_a_reason_and_other_findings_have_none() {
         let (mut more, mut past) = (good(), good());
         more["tools"][0]["input_schema"]["required"] = json!(["a"]);
         more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_the_command_are_allowed() {
+    fn folder_arguments_of_the_command_are_allowed() {
         let world = tempfile::tempdir().unwrap();
         let at = |path: &str| world.path().join(path).display().to_string();
         std::fs::create_dir_all(at("agent")).unwrap();

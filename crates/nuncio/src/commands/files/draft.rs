@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_and_agents_get_names() {
+    fn server_and_agent_names_are_derived_from_the_command() {
         for (text, name) in [
             ("npx -y @modelcontextprotocol/server-everything", "server-everything"),
             ("node /opt/tools/index.js --verbose", "index"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_named_with_their_provider() {
+    fn model_option_names_provider_and_model() {
         assert!(Model::parse("openrouter/meta/llama-4").is_ok_and(|model| model.name == "meta/llama-4"));
         for wrong in ["gpt-5", "open-ai/gpt-5", "openai/", "/x"] {
             let why = Model::parse(wrong).err().unwrap().to_string();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn every_draft_is_right_and_leaves_nothing_to_note() {
+    fn every_generated_agent_file_passes_lint_without_notes() {
         let name = AgentName::parse("a").unwrap();
         let models = Provider::ALL.map(|provider| Model { provider, name: "m \"1\"".into() });
         for model in models.iter().map(Some).chain([None]) {

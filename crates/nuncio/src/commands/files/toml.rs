@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_come_back_as_they_were() {
+    fn schemas_survive_a_round_trip_through_toml() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_null_is_left_out() {
+    fn null_values_are_left_out() {
         let schema =
             json!({"type": "object", "properties": {"a": {"default": null, "enum": ["x", null]}}, "x": {"y": null}});
         let expected = json!({"type": "object", "properties": {"a": {"enum": ["x"]}}, "x": {}});

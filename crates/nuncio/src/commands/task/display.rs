@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_before_the_terminal_does() {
+    fn lines_are_wrapped_to_the_terminal_width() {
         let long = format!("{} {} end", "word ".repeat(40), "x".repeat(200));
         for text in [long.as_str(), &"取件".repeat(100)] {
             let lines = wrapped(text, INDENT);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_says_that_it_is_one() {
+    fn cut_text_ends_with_an_ellipsis() {
         assert_eq!(beginning("").as_deref(), None);
         assert_eq!(beginning("\nWeigh it.\n").as_deref(), Some("Weigh it."));
         assert_eq!(beginning("Weigh it.\nPut it away.").as_deref(), Some("Weigh it. …"));
@@ -217,12 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_steer_a_terminal_is_not_shown() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(wrapped("a\u{1b}[2Jb", 2), ["a\\u{1b}[2Jb"]);
     }
 
     #[test]
-    fn times_are_told_both_ways() {
+    fn due_time_is_displayed_as_span_and_date() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let in_some = |seconds: u64| due(now.after(std::time::Duration::from_secs(seconds)), now);
         assert_eq!(in_some(1500), "in 25 min (2026-11-15 11:25 UTC)");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_is_of_the_kind_the_form_asks_for() {
+    fn values_are_parsed_as_the_types_of_the_form() {
         let form = json!({"type": "object", "$defs": {"size": {"enum": ["s", 2]}}, "properties": {
             "name": {"type": "string"}, "weight": {"type": "number"}, "ok": {"type": "boolean"},
             "size": {"$ref": "#/$defs/size"}, "tags": {"type": "array", "items": {"type": "string"}},
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn value_of_another_kind_is_named() {
+    fn value_of_a_wrong_type_is_reported_with_its_field() {
         let form =
             json!({"type": "object", "properties": {"weight": {"type": "number"}, "size": {"enum": ["s", "m"]}}});
         assert_eq!(result(&form, &["weight=much"]).unwrap_err(), "weight: \"much\" is not a number");
