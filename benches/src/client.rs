@@ -4,7 +4,6 @@ use anyhow::{Context as _, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// One connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,

@@ -35,12 +35,12 @@ run = { device = true }
 "#;
 
 /// `nuncio device run`, killed when dropped.
-pub(super) struct Device {
+pub(super) struct EnrolledDevice {
     home: PathBuf,
     process: Option<Child>,
 }
 
-impl Device {
+impl EnrolledDevice {
     /// A device of that person that lets the agent read the files of a folder.
     pub(super) async fn start(server: &Server, person: &str) -> anyhow::Result<Self> {
         let folder = server.data().with_file_name(format!("device-{person}"));
@@ -70,7 +70,7 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for EnrolledDevice {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It may have ended already.
@@ -88,7 +88,7 @@ pub(super) fn read_note(call: &str) -> Value {
 pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target) -> anyhow::Result<String> {
     let mut server = target.server().agent(AGENT).start()?;
     let key = server.create_key(&["--person", "ada"])?;
-    let device = Device::start(&server, "ada").await?;
+    let device = EnrolledDevice::start(&server, "ada").await?;
     let turn = play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
     ensure!(turn.to_string().contains("the note of ada"), "the device did not answer: {turn}");
     let written = poll("the device has written its record", async || {

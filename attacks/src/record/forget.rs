@@ -11,7 +11,7 @@ use nuncio_core::person::Enrolment;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
-use super::explain::{AGENT, Device, read_note};
+use super::explain::{AGENT, EnrolledDevice, read_note};
 use super::{changed_copy, intact_records, play, verify};
 use crate::did_peer::now;
 use crate::{DidPeer, Server, Target, http_client, poll};
@@ -23,7 +23,7 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(target: T
     let mut server = target.server().agent(AGENT).start()?;
     let other = server.create_key(&[])?;
     let key = server.create_key(&["--name", &format!("phone of {PERSON}"), "--person", PERSON])?;
-    let device = Device::start(&server, PERSON).await?;
+    let device = EnrolledDevice::start(&server, PERSON).await?;
     play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
     play(&server, Some(&key), "desk", &[], json!([[{"text": WORDS}]])).await?;
     play(&server, Some(&other), "desk", &[], json!([[{"text": "the words of others"}]])).await?;

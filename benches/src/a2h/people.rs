@@ -24,14 +24,14 @@ use crate::process::Server;
 /// How many connections prepare things.
 const HANDS: usize = 32;
 
-pub(super) struct Device {
+pub(super) struct BenchDevice {
     key: SigningKey,
     pub(super) person: String,
     pub(super) id: String,
     pub(super) token: String,
 }
 
-impl Device {
+impl BenchDevice {
     fn public(&self) -> anyhow::Result<PublicKey> {
         let jwk = self.key.public().to_jwk();
         PublicKey::parse(jwk["x"].as_str().context("an Ed25519 key")?).map_err(|_| anyhow::anyhow!("a weak key"))
@@ -111,11 +111,11 @@ impl Device {
 }
 
 /// Lets so many people in.
-pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow::Result<Vec<Device>> {
+pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow::Result<Vec<BenchDevice>> {
     let (data, numbers) = (Arc::from(data), (0..count).map(|number| number as u64).collect());
     by_hands(server, numbers, async move |connection, number: u64| {
         let data: &Arc<Path> = &data;
-        Device::enrol(data, connection, format!("person{number}"), number).await
+        BenchDevice::enrol(data, connection, format!("person{number}"), number).await
     })
     .await
 }
@@ -123,11 +123,11 @@ pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow:
 /// All of them allow an agent a scope.
 pub(super) async fn allow(
     server: &Server,
-    devices: Vec<Device>,
+    devices: Vec<BenchDevice>,
     agent: &str,
     scope: &str,
-) -> anyhow::Result<Vec<Device>> {
-    by_hands(server, devices, async |connection, device: Device| {
+) -> anyhow::Result<Vec<BenchDevice>> {
+    by_hands(server, devices, async |connection, device: BenchDevice| {
         device.allow(connection, agent, scope).await?;
         Ok(device)
     })
@@ -135,11 +135,11 @@ pub(super) async fn allow(
 }
 
 /// All of them get new tokens.
-pub(super) async fn refresh(server: &Server, devices: Vec<Device>) -> anyhow::Result<Vec<Device>> {
+pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyhow::Result<Vec<BenchDevice>> {
     let mut connection = Connection::open(&server.address).await?;
     let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
     let audience = text(&keys["audience"])?;
-    by_hands(server, devices, async |connection, mut device: Device| {
+    by_hands(server, devices, async |connection, mut device: BenchDevice| {
         device.refresh(connection, &audience).await?;
         Ok(device)
     })

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::people::{self, Device, SCOPE, by_hands, manifest, text, unique};
+use super::people::{self, BenchDevice, SCOPE, by_hands, manifest, text, unique};
 use super::sockets::{self, ListeningSockets};
 use super::{Goal, start};
 use crate::aap::in_parallel;
@@ -69,7 +69,7 @@ enum Sender {
 }
 
 struct RelayBench {
-    devices: Vec<Device>,
+    devices: Vec<BenchDevice>,
     agents: Vec<String>,
     /// By device, then by agent.
     conversations: Vec<Vec<String>>,
@@ -86,7 +86,7 @@ impl RelayBench {
         for (agent, _) in &agents {
             devices = people::allow(server, devices, agent, SCOPE).await?;
         }
-        let conversations = by_hands(server, devices.iter().collect(), async |connection, device: &Device| {
+        let conversations = by_hands(server, devices.iter().collect(), async |connection, device: &BenchDevice| {
             let mut all = Vec::new();
             for (agent, _) in &agents {
                 let new = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});

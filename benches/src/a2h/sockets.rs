@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use super::people::{self, Device, SCOPE, manifest};
+use super::people::{self, BenchDevice, SCOPE, manifest};
 use super::{Goal, start};
 use crate::client::Connection;
 use crate::process::Server;
@@ -62,7 +62,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
 
 type Socket = WebSocketStream<TcpStream>;
 
-async fn connect(server: &Server, devices: &[Device]) -> anyhow::Result<Vec<Socket>> {
+async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec<Socket>> {
     let each = devices.iter().map(|device| async move {
         let stream = TcpStream::connect(&server.address).await?;
         stream.set_nodelay(true)?;
@@ -105,7 +105,7 @@ struct BroadcastResult {
 /// A manifest that breaks what all of them agreed to.
 async fn tell_all(
     server: &Server,
-    owner: &Device,
+    owner: &BenchDevice,
     agent: &str,
     sockets: Vec<Socket>,
 ) -> anyhow::Result<BroadcastResult> {
@@ -158,7 +158,7 @@ pub(super) struct ListeningSockets {
     heard: Arc<AtomicUsize>,
 }
 
-pub(super) async fn listen(server: &Server, devices: &[Device]) -> anyhow::Result<ListeningSockets> {
+pub(super) async fn listen(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<ListeningSockets> {
     let heard = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for mut socket in connect(server, devices).await? {

@@ -92,7 +92,6 @@ pub(super) fn deny(id: &str, reason: Option<&str>) -> Value {
     message
 }
 
-/// Client tool with this name.
 pub(super) fn client_tool(name: &str) -> Value {
     json!({
         "name": name,

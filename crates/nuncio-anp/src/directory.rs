@@ -267,7 +267,6 @@ pub struct SearchPage {
     pub next_cursor: Option<String>,
 }
 
-/// A search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchQuery {
     /// In lower case.

@@ -268,7 +268,6 @@ impl Host {
     }
 }
 
-/// The capabilities of a set of tools.
 fn capabilities_of(agent: &Agent, set: ToolSet) -> Vec<nuncio_core::agent::Capability> {
     let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(agent, tool)).collect();
     let mut abilities = agent.abilities();

@@ -88,7 +88,6 @@ impl Runners {
         Self { fetch, clock, programs, http, servers: mcp::McpConnections::new(context), skills, peers }
     }
 
-    /// Services for brains.
     pub(crate) fn services(&self) -> BrainServices {
         BrainServices { clock: Arc::clone(&self.clock), http: self.http.clone(), programs: Arc::clone(&self.programs) }
     }

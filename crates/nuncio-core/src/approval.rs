@@ -15,7 +15,6 @@ use crate::time::Timestamp;
 pub enum Approver {
     /// The client application that talks to the agent.
     Client,
-    /// A person, on their device.
     Device(PersonName),
     /// The operators of this server.
     Operators,

@@ -250,7 +250,7 @@ codes! {
     NotRegistered = "not_registered",
     /// The caller may not list that agent in the directory.
     RegistrationRefused = "registration_refused",
-    /// The directory is full.
+    /// The directory lists as many agents as it may.
     DirectoryFull = "directory_full",
     /// The public URL is not the one for which the DIDs were made.
     PublicUrlChanged = "public_url_changed",

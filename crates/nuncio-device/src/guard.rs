@@ -28,7 +28,6 @@ const SKEW: Duration = Duration::from_secs(30);
 pub struct CallFacts<'a> {
     pub person: &'a PersonName,
     pub agent: &'a AgentId,
-    /// In what kind of conversation.
     pub kind: ConversationType,
     pub call: &'a ToolCall,
     /// Time at which the sender sealed it.
@@ -68,7 +67,6 @@ impl Floors {
 /// A call that passed all checks but the person's decision.
 #[derive(Debug, Clone)]
 pub struct PermittedCall {
-    /// The tool, as its manifest has it.
     pub tool: ManifestTool,
     pub stake: Sensitivity,
     pub time: Duration,

@@ -158,7 +158,6 @@ impl Engine {
         }
     }
 
-    /// Removes a listing.
     pub async fn remove_listing(&self, id: &ListingId) -> Result<(), EngineError> {
         match self.store().commit(vec![Change::RemoveListing(id.clone())]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(not_registered(id.as_str())),

@@ -189,7 +189,6 @@ impl Engine {
         self.served().edition.load(Ordering::Acquire)
     }
 
-    /// The published agent of that name.
     pub fn agent(&self, name: &str) -> Result<Arc<PublishedAgent>, EngineError> {
         let found = self.served().read().agents.get(name).cloned();
         found.ok_or_else(|| {

@@ -46,7 +46,6 @@ pub enum CredentialLocation {
     Body,
 }
 
-/// Limits for one request.
 #[derive(Debug, Clone, Copy)]
 struct RequestLimits {
     bytes: usize,

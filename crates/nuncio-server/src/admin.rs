@@ -138,7 +138,6 @@ pub enum AdminCommand {
         by: String,
         output: Value,
     },
-    /// Refuse a task.
     TaskRefuse {
         id: TaskId,
         by: String,

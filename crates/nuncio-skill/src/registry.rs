@@ -43,7 +43,6 @@ impl ListedSkill {
     }
 }
 
-/// Skills of one host.
 #[derive(Debug, Clone)]
 pub struct HostSkills {
     last_seen: Timestamp,
@@ -75,7 +74,6 @@ impl Catalogue {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(origin.to_owned(), host_skills);
     }
 
-    /// Removes an origin.
     pub fn remove(&self, origin: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(origin);
     }

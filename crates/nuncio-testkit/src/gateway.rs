@@ -102,7 +102,6 @@ impl Gateway {
         AapClient::new(format!("{}/aap", self.url()), None)
     }
 
-    /// AAP client with a key.
     #[must_use]
     pub fn aap_with_key(&self, key: &str) -> AapClient {
         AapClient::new(format!("{}/aap", self.url()), Some(key.to_owned()))

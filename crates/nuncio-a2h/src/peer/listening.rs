@@ -26,7 +26,6 @@ pub enum StreamEventKind {
     Delta(String),
     /// Complete. The message itself arrives separately and is authoritative.
     Done {
-        /// Client message id of that message.
         client_message_id: ClientMessageId,
     },
     /// Cancelled or tampered with; the text so far is void.

@@ -30,7 +30,6 @@ use socket_connection::{CloseReason, SocketConnection};
 use socket_slots::{SocketOwner, SocketSlots};
 use upgrade::{Upgrade, WebSocket};
 
-/// Metrics of the sockets.
 pub trait SocketMetrics: fmt::Debug + Send + Sync {
     fn socket_opened(&self);
     fn socket_closed(&self);

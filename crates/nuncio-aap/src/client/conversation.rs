@@ -75,7 +75,6 @@ pub enum Update {
     Ended(TurnEnd),
 }
 
-/// End of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnEnd {
     pub stop: TurnStop,

@@ -42,7 +42,6 @@ pub struct SessionInfo {
     pub tools: Vec<ToolSpec>,
 }
 
-/// Page of sessions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SessionsPage {
     pub sessions: Vec<SessionInfo>,

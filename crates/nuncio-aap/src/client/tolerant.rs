@@ -23,7 +23,6 @@ pub(super) fn messages(values: Vec<Value>) -> Vec<Message> {
     .collect()
 }
 
-/// Ids of answered calls.
 pub(super) fn answered(messages: &[Message]) -> HashSet<&CallId> {
     let answered = messages.iter().filter_map(|message| match message {
         Message::Tool { tool_call_id, .. } => Some(tool_call_id),

@@ -107,7 +107,6 @@ fn input_line(prompt: &Prompt) -> Vec<u8> {
     line
 }
 
-/// Failure of a step.
 enum StepFailure {
     /// Fault of the program, as the end of a sentence about it.
     Said(String),

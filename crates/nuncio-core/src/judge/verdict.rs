@@ -179,7 +179,6 @@ pub enum NoticeRule {
     AgentVersionChanged,
     /// An unknown field changed.
     FieldChanged,
-    /// The manifest was cleared.
     ManifestCleared,
 }
 

@@ -31,7 +31,6 @@ pub struct LedgerState {
     pub person: PersonName,
     /// The last entry.
     pub head: ChainHead,
-    /// Granted scopes with their terms.
     pub granted: BTreeMap<ScopeId, GrantTerm>,
     /// The granted scopes that are suspended.
     pub suspended: BTreeSet<ScopeId>,

@@ -33,7 +33,6 @@ pub struct RequestedIntent {
     pub tags: Vec<String>,
 }
 
-/// What a caller supports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallerSupport {
     pub profiles: Option<Vec<String>>,
@@ -58,7 +57,6 @@ pub struct CallerPreferences {
     pub security_profile: Option<String>,
 }
 
-/// Negotiation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NegotiationMode {
     /// Chooses among existing interfaces.

@@ -73,7 +73,6 @@ pub enum HotelError {
     #[error("There is no reservation {0}. Check the id in the answer of make_reservation.")]
     UnknownReservation(ReservationId),
 
-    /// The reservation is already cancelled.
     #[error(
         "Reservation {0} is already cancelled; nothing was changed. \
          Make a new reservation if the guest comes after all."

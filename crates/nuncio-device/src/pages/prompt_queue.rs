@@ -72,7 +72,6 @@ impl PromptQueue {
         waiting
     }
 
-    /// Answers a prompt.
     pub(super) fn answer(&self, id: &str, said: PromptAnswer) -> Result<(), AnswerRejected> {
         let mut open = self.open();
         let waits = open.get(id).ok_or(AnswerRejected::Gone)?;

@@ -198,7 +198,6 @@ pub(super) fn unsent(
     Ok(all)
 }
 
-/// Agents and ids of all unsent messages.
 pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeyStoreError> {
     let names = records.names("talk/out/")?;
     let parsed = names.iter().filter_map(|name| {

@@ -134,7 +134,6 @@ impl Bus {
         self.call(DAEMON, "AddMatch", vec![Arg::Text(rule)]).await.map(drop)
     }
 
-    /// Waits for a signal of an object.
     pub(crate) async fn wait_signal(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
         loop {
             let message = match self.signals.pop_front() {

@@ -81,7 +81,7 @@ async fn refusal_and_silence_give_their_denial_reasons() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unattended_device_logs_that_nobody_was_asked() {
+async fn unattended_device_logs_that_no_one_was_asked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);

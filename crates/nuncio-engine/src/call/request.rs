@@ -14,7 +14,6 @@ use crate::ports::runner::ToolOutput;
 use crate::ports::store::ResultTarget;
 use crate::publish::PublishedAgent;
 
-/// A tool-call request.
 pub struct ToolCallRequest<'a> {
     pub caller: &'a Caller,
     pub protocol: Protocol,

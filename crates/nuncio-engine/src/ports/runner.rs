@@ -90,7 +90,6 @@ impl SentMessages {
     }
 }
 
-/// Output of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     /// For the brain and people.

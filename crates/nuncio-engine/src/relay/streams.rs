@@ -221,7 +221,6 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Aborts a stream.
     pub fn abort(&mut self, stream: &StreamId) -> Result<(), ConsentError> {
         if !self.open.contains_key(stream) {
             return Err(unknown(stream));

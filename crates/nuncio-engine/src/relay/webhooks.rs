@@ -161,7 +161,6 @@ impl Engine {
         Ok(found)
     }
 
-    /// Agents to probe, and when.
     #[must_use]
     pub fn probes(&self) -> Vec<(AgentId, Timestamp)> {
         self.webhook_index().probes()

@@ -51,7 +51,7 @@ fn keys_of_another_controller_are_ignored() {
 }
 
 #[test]
-fn deactivated_document_without_proof_binds_but_authenticates_nobody() {
+fn deactivated_document_without_proof_binds_but_authenticates_no_one() {
     let file = vectors::did_documents();
     let mut whole = object(&file["documents"][0]["document"]);
     whole.remove("proof");

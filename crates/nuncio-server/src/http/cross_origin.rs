@@ -56,7 +56,6 @@ impl OriginCheck {
         }
     }
 
-    /// Adds the CORS headers to a response.
     pub(super) fn add_cors_headers(self, response: &mut Response) {
         if !self.from_a_page {
             return;

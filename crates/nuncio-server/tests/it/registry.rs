@@ -206,7 +206,7 @@ async fn unfollowed_host_is_removed_and_unknown_host_is_reported() {
 }
 
 #[tokio::test]
-async fn registry_is_public_whatever_key_is_sent() {
+async fn registry_is_public_even_with_an_invalid_key() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let key = here.key(&[]).await;
     for headers in ["", &format!("Authorization: Bearer {}\r\n", key.secret)] {

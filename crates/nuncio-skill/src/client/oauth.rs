@@ -50,7 +50,6 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     fn save(&self, key: &str, tokens: Option<&OAuthTokens>) -> Result<(), String>;
 }
 
-/// Tokens in memory.
 #[derive(Debug, Default)]
 pub struct MemoryTokens(Mutex<HashMap<String, OAuthTokens>>);
 

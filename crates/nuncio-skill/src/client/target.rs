@@ -14,7 +14,6 @@ pub(super) use nuncio_engine::ports::fetch::TrustedHost;
 /// Target as written by a user or in an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillTarget {
-    /// URL of a descriptor.
     Descriptor(Url),
     /// Skill of a host.
     Skill {

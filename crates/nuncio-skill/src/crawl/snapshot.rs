@@ -34,7 +34,6 @@ pub(super) struct SnapshotPage {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SnapshotSkill {
-    /// Entry in the index.
     pub(super) entry: SkillIndexEntry,
     /// Number of the index page.
     pub(super) page: usize,

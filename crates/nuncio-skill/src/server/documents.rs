@@ -11,7 +11,6 @@ use nuncio_http::{CachePolicy, CacheableDocument};
 use super::Skills;
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
-/// IndexPage of an index.
 #[derive(Debug, Clone)]
 pub(super) struct IndexPage {
     pub(super) document: CacheableDocument,

@@ -102,7 +102,6 @@ pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// Response with an execution.
 pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution, waited: Option<Duration>) -> Response {
     let mut response = json_response(status, ExecutionBody::from(execution).json());
     let headers = response.headers_mut();

@@ -139,7 +139,6 @@ impl Authentication {
     }
 }
 
-/// Credentials of a request.
 struct RequestCredentials<'a> {
     headers: &'a HeaderMap,
     signed: RequestCheck,

@@ -30,7 +30,6 @@ pub(super) enum AnswerDelta {
     Signature(String),
 }
 
-/// End of an answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct AnswerEnd {
     pub(super) calls: Vec<CompleteCall>,

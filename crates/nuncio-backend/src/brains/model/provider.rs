@@ -9,7 +9,6 @@ use super::anthropic;
 /// Approximate bytes per token; right for English, too many for Chinese.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// API dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ApiDialect {
     OpenAi,

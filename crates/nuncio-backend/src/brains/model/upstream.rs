@@ -151,7 +151,6 @@ impl Upstream<'_> {
     }
 }
 
-/// Failed attempt.
 struct FailedAttempt {
     why: String,
     /// Whether to retry, and the delay that the server asked for.

@@ -14,7 +14,6 @@ pub(super) struct CompiledRules {
     pub(super) intents: Vec<CompiledIntent>,
 }
 
-/// Compiled intent.
 #[derive(Debug)]
 pub(super) struct CompiledIntent {
     pub(super) spec: Intent,
@@ -23,7 +22,6 @@ pub(super) struct CompiledIntent {
     pub(super) slots: Vec<CompiledSlot>,
 }
 
-/// Compiled slot.
 #[derive(Debug)]
 pub(super) struct CompiledSlot {
     pub(super) spec: Slot,

@@ -197,7 +197,6 @@ fn recent(history: &[Message]) -> &[Message] {
     &history[history.len() - heard.count()..]
 }
 
-/// Next stage of an intent.
 fn next_stage(intent: &CompiledIntent, known: SlotValues) -> Stage<'_> {
     match intent.slots.iter().find(|slot| slot.is_required() && !known.contains_key(slot.name())) {
         Some(slot) => Stage::Asking { intent, known, slot },

@@ -176,7 +176,6 @@ pub trait KeyBundleStore {
     async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError>;
     /// Bundles of all devices of an owner.
     async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError>;
-    /// Owners that have a device with that id.
     async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError>;
     /// The oldest one-time key of a device, or the fallback key.
     async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError>;

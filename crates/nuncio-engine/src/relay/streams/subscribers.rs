@@ -11,7 +11,6 @@ use super::{StreamAbortReason, StreamUpdate, StreamUpdateKind};
 /// Maximum queue length per subscriber.
 const QUEUE: usize = 64;
 
-/// Subscribers by recipient.
 #[derive(Debug, Default)]
 pub(crate) struct StreamSubscribers(Arc<Mutex<HashMap<Recipient, Vec<Weak<SubscriberQueue>>>>>);
 

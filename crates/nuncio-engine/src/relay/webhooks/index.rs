@@ -46,7 +46,6 @@ impl WebhookIndex {
         self.lock().is_empty()
     }
 
-    /// Agents to probe, and when.
     pub(super) fn probes(&self) -> Vec<(AgentId, Timestamp)> {
         self.lock().iter().filter_map(|(agent, probe)| Some((agent.clone(), (*probe)?))).collect()
     }
