@@ -19,7 +19,7 @@ mod skill;
 
 pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
 pub use published::{
-    Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, OwnerKind, Presence,
+    Capability, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind, Presence,
 };
 pub use run::{
     AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport, ProgramAccess,

@@ -11,7 +11,7 @@ use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
-use nuncio_identity::ledger::DeviceSignatures;
+use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
 use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl BackupFile {
         let restored = open(&self.backup, passphrase).await?;
         let message = Self::message(&self.device, &self.devices, &self.backup);
         let own = *restored.device() == self.device.device
-            && DeviceSignatures.holds(&restored.signing_key(), &message, &self.signature);
+            && DeviceSignatureVerifier.holds(&restored.signing_key(), &message, &self.signature);
         if own { Ok(restored) } else { Err(BackupError::Damaged.into()) }
     }
 }

@@ -9,7 +9,7 @@ use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest, Presets};
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::ledger::DeviceSignatures;
+use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::KeyStoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,7 +76,7 @@ impl KnownAgent {
     /// The person's grants, if the ledger verifies and is not older than one already seen.
     #[must_use]
     pub fn standing(&self, person: &PersonName) -> Option<LedgerState> {
-        let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatures).ok()?;
+        let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier).ok()?;
         let seen = self.entries.first().and_then(|first| self.seen.get(&first.relation_id)).copied();
         let whole = standing.head.seq >= seen.unwrap_or_default();
         let theirs = standing.agent == self.agent && standing.person == *person;
@@ -113,7 +113,7 @@ impl KnownAgent {
     /// Whether another device might allow what this one refuses: the signer is unknown here, or a one-time grant may
     /// still be unused elsewhere.
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
-        let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatures);
+        let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier);
         let unknown = matches!(proved, Err(ledger::LedgerFault::UnknownDevice { .. }));
         let spent = || self.standing(person).is_some_and(|standing| self.is_used_up(&standing, scope));
         unknown || self.has_other_devices() && spent()

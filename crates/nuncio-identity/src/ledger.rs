@@ -4,9 +4,9 @@ use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
 
 /// Strict Ed25519 verification: no signature is valid for a second key or message.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DeviceSignatures;
+pub struct DeviceSignatureVerifier;
 
-impl CheckSignature for DeviceSignatures {
+impl CheckSignature for DeviceSignatureVerifier {
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature.as_bytes());
         ed25519_dalek::VerifyingKey::from_bytes(key.as_bytes())
@@ -24,9 +24,9 @@ mod tests {
         let (one, two) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         let key = |pair: &SigningKey| PublicKey::new(pair.verifying_key().to_bytes()).unwrap();
         let signature = Signature::new(one.sign(b"yes").to_bytes());
-        assert!(DeviceSignatures.holds(&key(&one), b"yes", &signature));
-        assert!(!DeviceSignatures.holds(&key(&one), b"no", &signature));
-        assert!(!DeviceSignatures.holds(&key(&two), b"yes", &signature));
+        assert!(DeviceSignatureVerifier.holds(&key(&one), b"yes", &signature));
+        assert!(!DeviceSignatureVerifier.holds(&key(&one), b"no", &signature));
+        assert!(!DeviceSignatureVerifier.holds(&key(&two), b"yes", &signature));
     }
 
     /// The core has a fixed list of weak keys because it does no curve arithmetic. The test checks that the list is

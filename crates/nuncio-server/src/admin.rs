@@ -38,7 +38,7 @@ pub(crate) use ordered::account;
 pub use ordered::{OrderIssuer, this_account};
 pub use socket::ask;
 pub(crate) use socket::listen;
-pub(crate) use users::InviteServer;
+pub(crate) use users::InviteOrigin;
 
 /// A command of the operator: one JSON line on the admin socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ pub struct AdminApi {
     herald: Option<DirectoryPublisher>,
     /// Sends messages; none while no server runs.
     messages: Option<Messages>,
-    people: Option<InviteServer>,
+    people: Option<InviteOrigin>,
     dids: Dids,
     /// The keys and sessions that agents have with people's devices.
     devices: Option<Arc<Devices>>,
@@ -257,12 +257,12 @@ impl AdminApi {
         self
     }
 
-    pub(crate) fn with_people(mut self, people: InviteServer) -> Self {
+    pub(crate) fn with_people(mut self, people: InviteOrigin) -> Self {
         self.people = Some(people);
         self
     }
 
-    fn people(&self) -> Result<&InviteServer, EngineError> {
+    fn people(&self) -> Result<&InviteOrigin, EngineError> {
         self.people.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there are no people here"))
     }
 

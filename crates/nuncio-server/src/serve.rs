@@ -167,7 +167,7 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     engine.reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
-    let people = admin::InviteServer { key: person::public(&data.people_key()?), url: None };
+    let people = admin::InviteOrigin { key: person::public(&data.people_key()?), url: None };
     let desk = admin::AdminApi::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
     Ok(desk.with_keeper(keeper, None).with_devices(devices))
 }
@@ -362,7 +362,7 @@ impl Server {
         }
         let sender = dids.clone();
         let desk = admin::AdminApi::new(engine.clone(), checkpoints, dids, None)
-            .with_people(admin::InviteServer { key: people.key(), url: Some(people.audience().to_owned()) })
+            .with_people(admin::InviteOrigin { key: people.key(), url: Some(people.audience().to_owned()) })
             .with_crawler(crawler.clone())
             .with_devices(Arc::clone(&devices))
             .with_keeper(keeper.clone(), Some(herald.clone()));

@@ -44,12 +44,12 @@ impl A2hResponse {
 
 /// Client of an A2H server without an identity.
 #[derive(Debug, Clone)]
-pub struct A2hServer {
+pub struct AnonymousA2hClient {
     url: String,
     http: Client,
 }
 
-impl A2hServer {
+impl AnonymousA2hClient {
     /// Takes a base URL such as `http://127.0.0.1:7400`.
     #[must_use]
     pub fn at(url: impl Into<String>) -> Self {
@@ -177,7 +177,7 @@ impl Default for DeviceKey {
 /// An enrolled device of a person.
 #[derive(Debug)]
 pub struct Handset {
-    pub server: A2hServer,
+    pub server: AnonymousA2hClient,
     pub id: String,
     pub audience: String,
     pub token: String,
@@ -186,7 +186,7 @@ pub struct Handset {
 
 impl Handset {
     /// Enrols a device with an invite code.
-    pub async fn enrol(server: &A2hServer, code: &str) -> Self {
+    pub async fn enrol(server: &AnonymousA2hClient, code: &str) -> Self {
         let key = DeviceKey::new();
         let body = key.enrolment(code, "laptop");
         let answer = server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;

@@ -1,6 +1,6 @@
 //! Information that an agent publishes: entries of its description, and the files themselves.
 
-use nuncio_core::agent::{Agent, Information, InformationSource};
+use nuncio_core::agent::{Agent, Information, InformationLocation};
 use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
@@ -12,8 +12,8 @@ impl Host {
     pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::Information {
         // Our own files are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {
-            InformationSource::Url(url) => (url.to_string(), None),
-            InformationSource::File(path) => {
+            InformationLocation::Url(url) => (url.to_string(), None),
+            InformationLocation::File(path) => {
                 (self.information_url(&agent.name, path.stem()), Some(Security::Name(NOSEC.to_owned())))
             }
         };
@@ -29,7 +29,7 @@ impl Host {
 
     /// A published file as it is served. Products are completed from the agent file and must then be valid.
     pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, AnpReport> {
-        let InformationSource::File(path) = &information.source else {
+        let InformationLocation::File(path) = &information.source else {
             let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
             return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };

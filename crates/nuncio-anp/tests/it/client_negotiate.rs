@@ -326,7 +326,7 @@ async fn changed_did_document_discards_the_agreement() {
 }
 
 #[tokio::test]
-async fn outdated_agreement_is_renegotiated_once() {
+async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated() {
     for code in [
         ErrorCode::MethodNotFound,
         ErrorCode::UnsupportedProfile,

@@ -12,7 +12,7 @@ pub struct Information {
     /// The document type, such as `Product` or `VideoObject`.
     pub kind: String,
     pub description: String,
-    pub source: InformationSource,
+    pub source: InformationLocation,
 }
 
 impl Information {
@@ -28,7 +28,7 @@ impl Information {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InformationSource {
+pub enum InformationLocation {
     /// A URL on any server.
     Url(Url),
     /// A JSON file beside the agent file, served by this server.

@@ -7,7 +7,7 @@ use super::agent::web_address;
 use super::names::Names;
 use super::reader::{Table, TomlItem};
 use super::source::cut;
-use crate::agent::{Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, Tool};
+use crate::agent::{Capability, ElsewhereInterface, Information, InformationLocation, InterfaceKind, Tool};
 use crate::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 
 /// Upper limit of sections of one kind.
@@ -24,8 +24,8 @@ fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Op
     let kind = table.text("type");
     let description = table.text("description");
     let given = table.one_of(&["url", "file"]);
-    let url = table.item("url").and_then(|item| web_address(&item)).map(InformationSource::Url);
-    let file = table.item("file").and_then(|item| file(&item, taken)).map(InformationSource::File);
+    let url = table.item("url").and_then(|item| web_address(&item)).map(InformationLocation::Url);
+    let file = table.item("file").and_then(|item| file(&item, taken)).map(InformationLocation::File);
     table.finish();
     let source = match given? {
         "url" => url,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema::{self, Budget, SchemaFinding};
+use super::schema::{self, Budget, SchemaNarrowing};
 use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
 
 /// Judges whether every value valid under `old` is valid under `new`. The manifest table does not apply, no scope is
@@ -10,7 +10,7 @@ use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
 #[must_use]
 pub fn schemas(old: &Value, new: &Value, budget: Budget) -> ChangeVerdict {
     let comparison = schema::compare(old, new, budget);
-    let finding = |SchemaFinding { rule, pointer, old, new, witness }| {
+    let finding = |SchemaNarrowing { rule, pointer, old, new, witness }| {
         let rule = ChangeRule::Schema(rule);
         ChangeFinding { rule, pointer, old, new, witness, scope: None, tool: None }
     };

@@ -77,7 +77,7 @@ impl From<Budget> for Effort {
 pub struct Comparison {
     pub outcome: ComparisonOutcome,
     /// Each way in which the new schema refuses what the old one accepted, at most 64; empty if compatible.
-    pub findings: Vec<SchemaFinding>,
+    pub findings: Vec<SchemaNarrowing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl ComparisonOutcome {
 
 /// One way in which the new schema refuses what the old one accepted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SchemaFinding {
+pub struct SchemaNarrowing {
     pub rule: SchemaRule,
     /// JSON pointer into the new schema, or into the old one if `new` is absent.
     pub pointer: String,
@@ -146,7 +146,7 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> C
 }
 
 fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Comparison {
-    let finding = SchemaFinding { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
+    let finding = SchemaNarrowing { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
     Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
 }
 

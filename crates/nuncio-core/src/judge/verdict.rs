@@ -110,7 +110,7 @@ pub enum ChangeRule {
 }
 
 impl ChangeRule {
-    /// Every rule except those of [`SchemaRule`].
+    /// All variants except `Schema(_)`, whose rules are those of [`SchemaRule`].
     pub const ALL: &[Self] = &[
         Self::Unreadable,
         Self::ManifestAdded,

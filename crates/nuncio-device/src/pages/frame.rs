@@ -244,7 +244,7 @@ impl Frame {
     }
 }
 
-/// `GET /open?token=`
+/// Page of `GET /open?token=`: a button that posts the token.
 #[derive(Template)]
 #[template(path = "open.html")]
 struct OpenPage {

@@ -19,7 +19,7 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::AdminCommand;
 pub(crate) use nuncio_testkit::a2h::manifest;
-use nuncio_testkit::a2h::{A2hServer, AgentTransport, Handset, JumpingClock, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, AnonymousA2hClient, Handset, JumpingClock, PeerNetwork, SealedAgent};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -193,7 +193,7 @@ fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<Disk>,
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) clock: JumpingClock,
-    pub(crate) server: A2hServer,
+    pub(crate) server: AnonymousA2hClient,
     pub(crate) owner: Handset,
     pub(crate) agent: SealedAgent,
     pub(crate) id: AgentId,
@@ -205,7 +205,7 @@ impl Scene {
         nuncio_server::fetch::install_crypto();
         let clock = JumpingClock::new();
         let gateway = Gateway::builder().agent("guide", AGENT).clock(&clock).start().await;
-        let server = A2hServer::at(gateway.url());
+        let server = AnonymousA2hClient::at(gateway.url());
         let owner = Handset::enrol(&server, &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
         owner.publish(&id, &manifest()).await.data();

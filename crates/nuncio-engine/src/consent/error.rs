@@ -22,7 +22,7 @@ pub struct ConsentError {
     pub details: ConsentErrorDetails,
 }
 
-/// Machine-readable details of the error.
+/// Data that a client needs to react to the error, such as the entry to sign.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConsentErrorDetails {
     None,

@@ -21,15 +21,15 @@ use crate::skills::PublishedSkill;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionLimits {
-    /// Unfinished executions on the server.
+    /// Maximum number of unfinished executions on the server.
     pub open: usize,
-    /// Unfinished executions per skill.
+    /// Maximum number of unfinished executions per skill.
     pub open_per_skill: usize,
-    /// Unfinished executions per caller.
+    /// Maximum number of unfinished executions per caller.
     pub open_per_caller: usize,
-    /// Concurrent executions per skill that sets no limit itself.
+    /// Maximum number of concurrent executions per skill that sets no limit itself.
     pub running_per_skill: usize,
-    /// Concurrent executions per caller.
+    /// Maximum number of concurrent executions per caller.
     pub running_per_caller: usize,
     /// Default timeout.
     pub timeout: Duration,

@@ -45,7 +45,7 @@ pub struct DirectMessageReply {
     pub at: Timestamp,
 }
 
-/// Says that a principal, such as a DID, belongs to a person.
+/// Record that a principal, such as a DID, belongs to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonLink {
     pub principal: Principal,

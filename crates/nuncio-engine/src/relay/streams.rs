@@ -23,7 +23,7 @@ mod subscribers;
 
 pub use subscribers::StreamSubscriber;
 pub(crate) use subscribers::StreamSubscribers;
-use subscribers::SubscriberHandle;
+use subscribers::WeakSubscriber;
 
 /// Maximum size of the encrypted message that begins a stream, in bytes: it fits one frame.
 pub const MAX_STREAM_START: usize = 11 * 1024;
@@ -123,7 +123,7 @@ struct OpenStreamState {
     conversation: ConversationId,
     person: PersonName,
     /// Subscribers at the start of the stream.
-    subscribers: Vec<SubscriberHandle>,
+    subscribers: Vec<WeakSubscriber>,
     /// Number of the last piece.
     seq: u64,
     used: Option<RateUsage>,

@@ -98,7 +98,7 @@ async fn agent_file_determines_published_manifest() {
 }
 
 #[tokio::test]
-async fn consent_allows_tool_call_until_revoked_suspended_or_expired() {
+async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     let world = World::new().await;
     let (bob, eve) = (world.person("bob").await, world.person("eve").await);
     let id = announce(&world, Some(first_version())).await;

@@ -98,7 +98,7 @@ async fn server_shutdown_ends_waiting_readers() {
 }
 
 #[tokio::test]
-async fn old_mail_is_deleted_and_pending_consent_stays() {
+async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consent() {
     let world = World::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;

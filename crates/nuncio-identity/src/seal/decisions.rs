@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 
 use super::backup::RestoredKeys;
 use super::error::TrustError;
-use super::identity::{OwnState, SealIdentity, peer_name};
+use super::identity::{OwnBundleState, SealIdentity, peer_name};
 use super::key_store::KeyStoreError;
 use super::safety_number;
 use super::trust::{DistrustReason, PeerKeys};
@@ -89,7 +89,7 @@ impl SealIdentity {
         bundle.signature = self.sign(&bundle.keys.message());
         let signature = restored.sign(&bundle.keys.endorsed());
         bundle.endorsement = Some(Endorsement { by: restored.device().clone(), signature });
-        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 }

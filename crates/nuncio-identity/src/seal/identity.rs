@@ -26,7 +26,7 @@ use super::trust::{KeyReview, PeerKeys};
 use super::vault::{RecordChange, Vault};
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
-use crate::ledger::DeviceSignatures;
+use crate::ledger::DeviceSignatureVerifier;
 
 const SECRETS: &str = "secrets";
 const SELF: &str = "self";
@@ -48,7 +48,7 @@ pub struct NewSealIdentity {
 pub struct SealIdentity {
     pub(super) vault: Vault,
     pub(super) secrets: Secrets,
-    pub(super) this: OwnState,
+    pub(super) this: OwnBundleState,
     /// `None` if it must be reloaded from the vault, or for a stateless identity.
     pub(super) olm: Option<OlmAccount>,
     pub(super) sessions: Sessions,
@@ -58,7 +58,7 @@ pub struct SealIdentity {
 
 /// The persistent state of the identity itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OwnState {
+pub(super) struct OwnBundleState {
     pub(super) mode: SealMode,
     pub(super) bundle: Option<KeyBundle>,
     /// Sequence number of the current bundle. The next bundle gets a larger one.
@@ -88,7 +88,7 @@ impl SealIdentity {
     ) -> Result<Self, KeyStoreError> {
         let (vault, key) = Vault::create(store)?;
         let olm = (new.mode == SealMode::Stateful).then(OlmAccount::generate);
-        let this = OwnState { mode: new.mode, bundle: None, seq: 0 };
+        let this = OwnBundleState { mode: new.mode, bundle: None, seq: 0 };
         let (sessions, seen, peers) = Default::default();
         let mut party = Self { vault, secrets, this, olm, sessions, seen, peers };
         let mut changes = vec![key, party.vault.put(SECRETS.to_owned(), &party.secrets.to_record())];
@@ -108,7 +108,7 @@ impl SealIdentity {
         let Some(vault) = Vault::load(store)? else { return Ok(None) };
         let missing = |name: &str| KeyStoreError(format!("the record {name:?} is missing"));
         let secrets = vault.get::<StoredSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
-        let this: OwnState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
+        let this: OwnBundleState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
         let olm = OlmAccount::load(&vault)?;
         if this.mode == SealMode::Stateful && olm.is_none() {
             return Err(missing("account"));
@@ -158,13 +158,13 @@ impl SealIdentity {
         };
         let signature = self.sign(&keys.message());
         let bundle = KeyBundle { keys, signature, did: None, endorsement: None };
-        let this = OwnState { bundle: Some(bundle), seq, ..self.this.clone() };
+        let this = OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() };
         changes.extend(self.replace_own_state(this)?);
         self.finish(changes)
     }
 
     /// Replaces the own state in memory and returns the changes to save.
-    pub(super) fn replace_own_state(&mut self, this: OwnState) -> Result<Vec<RecordChange>, KeyStoreError> {
+    pub(super) fn replace_own_state(&mut self, this: OwnBundleState) -> Result<Vec<RecordChange>, KeyStoreError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
             let owner = &bundle.keys.owner;
@@ -235,7 +235,7 @@ impl SealIdentity {
             bundle.signature = self.sign(&bundle.keys.message());
         }
         bundle.did = Some(sign_did_proof(&bundle.keys, by, key));
-        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 
@@ -245,7 +245,7 @@ impl SealIdentity {
     /// This identity has no device id yet, or the other device belongs to somebody else.
     pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, TrustError> {
         let (owner, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
-        if *owner != other.keys.owner || other.check(&DeviceSignatures).is_err() {
+        if *owner != other.keys.owner || other.check(&DeviceSignatureVerifier).is_err() {
             return Err(TrustError::NotOurs);
         }
         Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
@@ -254,11 +254,11 @@ impl SealIdentity {
     /// Adds an endorsement by another device of the same person to the bundle. `by` is that device's signing key.
     pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), TrustError> {
         let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
-        if !DeviceSignatures.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
+        if !DeviceSignatureVerifier.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
             return Err(TrustError::NotOurs);
         }
         bundle.endorsement = Some(endorsement);
-        let changes = self.replace_own_state(OwnState { bundle: Some(bundle), ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 

@@ -24,7 +24,7 @@ use super::sealing::ContentKey;
 use super::sessions::DecryptError;
 use super::vault::RecordChange;
 use crate::encoding::base64url_exact;
-use crate::ledger::DeviceSignatures;
+use crate::ledger::DeviceSignatureVerifier;
 
 /// Maximum lead of the sender's clock. A later date would raise the replay floor for all following messages.
 const AHEAD: Duration = Duration::from_hours(24);
@@ -116,7 +116,7 @@ impl SealIdentity {
         let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
         let peer = self.peer(sender)?.ok_or_else(unknown)?;
         let signed = |bundle: &KeyBundle| {
-            DeviceSignatures.holds(&bundle.keys.signing_key, &envelope.signed, &envelope.signature)
+            DeviceSignatureVerifier.holds(&bundle.keys.signing_key, &envelope.signed, &envelope.signature)
         };
         match (peer.bundle(device), peer.waiting(device)) {
             (Some(pinned), _) if signed(pinned) => Ok(pinned.clone()),

@@ -16,7 +16,7 @@ use super::vault::RecordChange;
 use super::{body, cipher, hpke};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
-use crate::ledger::DeviceSignatures;
+use crate::ledger::DeviceSignatureVerifier;
 
 /// A device to seal to.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +141,7 @@ impl SealIdentity {
         if sealed.is_none() {
             let needed = || SealError::NeedsOneTimeKey(vec![(keys.owner.clone(), keys.device_id.clone())]);
             let one_time = one.one_time_key.ok_or_else(needed)?;
-            if !one_time.holds(&keys.device_id, &keys.signing_key, &DeviceSignatures) {
+            if !one_time.holds(&keys.device_id, &keys.signing_key, &DeviceSignatureVerifier) {
                 return Err(SealError::BadOneTimeKey(keys.device_id.clone()));
             }
             let theirs = keys.olm_key.ok_or_else(bad)?;

@@ -10,7 +10,7 @@ use nuncio_core::signature::{CheckSignature as _, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use super::error::TrustError;
-use crate::ledger::DeviceSignatures;
+use crate::ledger::DeviceSignatureVerifier;
 
 /// Maximum number of devices per owner.
 pub(super) const MAX_DEVICES: usize = 64;
@@ -183,7 +183,7 @@ impl PeerKeys {
             let device = &bundle.keys.device_id;
             // A pinned bundle was verified when it was pinned.
             let known = round.peer.bundle(device) == Some(bundle);
-            match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatures).is_ok() {
+            match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatureVerifier).is_ok() {
                 true => open.push(bundle),
                 false => round.distrust(bundle, DistrustReason::BadSignature),
             }
@@ -230,7 +230,7 @@ impl PeerKeys {
         let key = &self.bundle(by)?.keys.signing_key;
         // A device cannot endorse itself.
         let other = *key != bundle.keys.signing_key;
-        (other && DeviceSignatures.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
+        (other && DeviceSignatureVerifier.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
     }
 }
 

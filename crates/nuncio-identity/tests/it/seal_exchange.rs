@@ -161,7 +161,7 @@ fn one_time_keys_are_refilled_and_signed() {
     assert!(hotel.party.one_time_keys(50, at(2)).unwrap().is_empty());
     let signer = hotel.party.signing_key();
     let holds = |key: &nuncio_core::bundle::OneTimeKey, name: &str| {
-        key.holds(&device(name), &signer, &nuncio_identity::ledger::DeviceSignatures)
+        key.holds(&device(name), &signer, &nuncio_identity::ledger::DeviceSignatureVerifier)
     };
     assert!(more.iter().all(|key| holds(key, "main") && !holds(key, "other")));
 }

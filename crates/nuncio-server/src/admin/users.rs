@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::error::StartError;
 
 #[derive(Debug, Clone)]
-pub(crate) struct InviteServer {
+pub(crate) struct InviteOrigin {
     pub(crate) key: PublicKey,
     /// The enrolment URL; unknown while no server runs.
     pub(crate) url: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct InviteServer {
 /// Invites a person, or a further device of theirs.
 pub(super) async fn invite(
     engine: &Engine,
-    host: &InviteServer,
+    host: &InviteOrigin,
     name: PersonName,
     seconds: Option<u64>,
 ) -> Result<Value, StartError> {

@@ -76,7 +76,7 @@ pub struct OwnDid {
     published: PublishedDocument,
 }
 
-/// A document as it is served, and as it counts.
+/// A DID document in two forms: as served, and as verified to belong to its DID.
 #[derive(Debug, Clone)]
 pub(super) struct PublishedDocument {
     pub(super) document: CacheableDocument,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use nuncio_anp::project::Host;
-use nuncio_core::agent::{Agent, Information, InformationSource};
+use nuncio_core::agent::{Agent, Information, InformationLocation};
 use nuncio_core::ids::AgentName;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ impl Files {
         let host = Host::new(base);
         let mut files = HashMap::new();
         for information in &agent.information {
-            let InformationSource::File(path) = &information.source else { continue };
+            let InformationLocation::File(path) = &information.source else { continue };
             let folder = folder.ok_or("it publishes files, and has no folder to find them in")?;
             let bytes = read(&folder.join(path.as_str())).map_err(|why| format!("{}: {why}", path.as_str()))?;
             let document = host.published_file(agent, information, &bytes);

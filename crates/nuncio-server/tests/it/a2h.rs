@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::PersonName;
 use nuncio_server::admin::AdminCommand;
-use nuncio_testkit::a2h::{A2hServer, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ mod webhooks;
 struct World {
     gateway: Gateway,
     clock: ManualClock,
-    server: A2hServer,
+    server: AnonymousA2hClient,
 }
 
 impl World {
@@ -59,7 +59,7 @@ impl World {
         let clock = ManualClock::new();
         let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock);
         let gateway = change(builder).start().await;
-        let server = A2hServer::at(gateway.url());
+        let server = AnonymousA2hClient::at(gateway.url());
         Self { gateway, clock, server }
     }
 

@@ -307,7 +307,7 @@ async fn every_protocol_gets_the_same_decision_and_audit_record() {
 }
 
 #[tokio::test]
-async fn high_sensitivity_asks_operators_where_no_app_can_ask_its_person() {
+async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() {
     let world = World::new().await;
     let erase = Case {
         name: "erase",

@@ -331,7 +331,7 @@ async fn turn_waits_for_a_human_task() {
 }
 
 #[tokio::test]
-async fn task_of_an_interrupted_turn_is_withdrawn() {
+async fn crash_withdraws_the_task_of_a_turn_and_keeps_that_of_an_execution() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();

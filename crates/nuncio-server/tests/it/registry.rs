@@ -176,7 +176,7 @@ async fn unchanged_registry_page_is_304_and_wrong_query_is_an_error_envelope() {
 }
 
 #[tokio::test]
-async fn registry_responses_match_the_openapi_document() {
+async fn skill_registry_page_matches_the_openapi_document() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let document = get(&here, "/openapi.json", "").await.json();
     let schema = json!({

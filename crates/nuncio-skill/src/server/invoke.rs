@@ -34,8 +34,9 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     // Looked up without regard to the caller, only to learn how callers authenticate.
     let named = skills.engine.any_skill(id);
     let proof = RequestCredentials { headers, signed, credentials: credentials.as_ref() };
-    let by_skill =
-        named.as_deref().and_then(|offered| proof.by(&offered.skill().auth, &authentication, &skills.engine));
+    let by_skill = named
+        .as_deref()
+        .and_then(|offered| proof.by_skill_scheme(&offered.skill().auth, &authentication, &skills.engine));
     let asks_here = by_skill.as_ref().unwrap_or(&authentication);
     let offered = skills.engine.skill(asks_here.known(), id).ok_or_else(|| match &authentication {
         Authentication::Invalid(error) => error.clone().into(),
@@ -146,9 +147,14 @@ struct RequestCredentials<'a> {
 }
 
 impl RequestCredentials<'_> {
-    /// Authenticates by the skill's own scheme before the general one; `None` without credentials. Credentials in the
-    /// body count only without a header.
-    fn by(&self, auth: &SkillAuth, authentication: &Authentication, engine: &Engine) -> Option<Authentication> {
+    /// Authenticates by the skill's own scheme; `None` if it does not apply, so that the general authentication counts.
+    /// Credentials in the body count only without a header.
+    fn by_skill_scheme(
+        &self,
+        auth: &SkillAuth,
+        authentication: &Authentication,
+        engine: &Engine,
+    ) -> Option<Authentication> {
         match (auth, &self.signed) {
             (SkillAuth::Custom, RequestCheck::Known(signer)) => return Some(Authentication::Known(signer.clone())),
             (SkillAuth::Custom, RequestCheck::Invalid(why)) => return Some(Authentication::of_wrong_signature(why)),

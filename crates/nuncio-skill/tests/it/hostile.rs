@@ -178,7 +178,7 @@ async fn private_addresses_in_documents_are_refused() {
 }
 
 #[tokio::test]
-async fn https_target_is_not_downgraded_to_http() {
+async fn http_endpoint_of_an_https_host_is_fetched_as_untrusted() {
     let weak =
         provider_answering(DESCRIPTOR, changed(|skill| skill["endpoint"]["url"] = json!("http://good.example/call")))
             .await;

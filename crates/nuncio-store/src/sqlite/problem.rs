@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 pub(super) enum SqlProblem {
     Conflict(Conflict),
     Sqlite(rusqlite::Error),
-    /// A column cannot be read by this version.
+    /// A column or the whole schema cannot be read by this version.
     Damaged(String),
     /// A value cannot be written to a column.
     Unwritable(String),

@@ -7,12 +7,12 @@ use nuncio_core::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{A2hResponse, A2hServer, DeviceKey, Handset, Socket};
+use super::{A2hResponse, AnonymousA2hClient, DeviceKey, Handset, Socket};
 
 /// An agent outside the gateway, with its token.
 #[derive(Debug)]
 pub struct ExternalAgent {
-    pub server: A2hServer,
+    pub server: AnonymousA2hClient,
     pub id: String,
     pub token: String,
     key: DeviceKey,
@@ -20,7 +20,7 @@ pub struct ExternalAgent {
 
 impl ExternalAgent {
     #[must_use]
-    pub fn new(server: &A2hServer, (id, token): (String, String)) -> Self {
+    pub fn new(server: &AnonymousA2hClient, (id, token): (String, String)) -> Self {
         Self { server: server.clone(), id, token, key: DeviceKey::new() }
     }
 

@@ -71,7 +71,7 @@ pub(crate) struct Invoke {
     /// What an agent should do, in words: the method is then agreed upon with it
     #[arg(long, value_name = "TEXT", conflicts_with = "method")]
     pub(crate) intent: Option<String>,
-    /// The same by a tag such as hotel.booking; several by repeating
+    /// What should be done, as a tag such as hotel.booking; repeat for several
     #[arg(long = "tag", value_name = "TAG", conflicts_with = "method")]
     pub(crate) tags: Vec<String>,
     /// Say this to an agent, as the one named by --as: a signed message, whose answer comes to our server

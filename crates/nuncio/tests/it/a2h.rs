@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_server::SystemClock;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hServer, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -42,9 +42,9 @@ fn now() -> Timestamp {
     nuncio_engine::ports::Clock::now(&SystemClock)
 }
 
-fn a2h(server: &Server) -> A2hServer {
+fn a2h(server: &Server) -> AnonymousA2hClient {
     install_crypto();
-    A2hServer::at(server.url())
+    AnonymousA2hClient::at(server.url())
 }
 
 async fn enrol(home: &Home, server: &Server, name: &str) -> Handset {

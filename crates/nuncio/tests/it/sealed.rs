@@ -11,7 +11,7 @@ use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hServer, Handset, PeerNetwork, SealedDevice};
+use nuncio_testkit::a2h::{AnonymousA2hClient, Handset, PeerNetwork, SealedDevice};
 use serde_json::{Value, json};
 
 use crate::client::{Client, call};
@@ -110,7 +110,7 @@ impl RelayProcess {
         install_crypto();
         let (home, port) = (Home::script(), free_port());
         let server = serve_at(&home, port, SCRIPT, settings);
-        let owner = Handset::enrol(&A2hServer::at(server.url()), &invite(&home, "owner")).await;
+        let owner = Handset::enrol(&AnonymousA2hClient::at(server.url()), &invite(&home, "owner")).await;
         Self { home, server: Some(server), port, settings, owner }
     }
 
@@ -206,7 +206,7 @@ impl World {
         let mut world = Self { relay, agent_home, agent: None, agent_port: free_port(), agent_id, key };
         world.start_agent();
         // What the agent can do is what its own server says it can; its owner publishes that at the relay.
-        let server = A2hServer::at(world.agent.as_ref().unwrap().url());
+        let server = AnonymousA2hClient::at(world.agent.as_ref().unwrap().url());
         let said = server.send(Method::GET, "/agents/script", Some(&world.key), None).await;
         world.relay.owner.publish(&world.agent_id, &said.data()["capability_manifest"]).await.data();
         world

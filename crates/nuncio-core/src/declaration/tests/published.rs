@@ -1,7 +1,7 @@
 //! `[[information]]`, `[[capability]]` and `[[interface]]`: valid sections and faults.
 
 use super::{AGENT, GREETING, refused, refused_whole};
-use crate::agent::{Agent, InformationSource, InterfaceKind, OwnerKind};
+use crate::agent::{Agent, InformationLocation, InterfaceKind, OwnerKind};
 use crate::declaration::parse;
 
 fn agent(rest: &str) -> Agent {
@@ -61,8 +61,8 @@ human_authorization = true
     assert_eq!((agent.presence.listed, agent.presence.conversation), (false, false));
     let [rooms, tour] = agent.information.as_slice() else { panic!("{:?}", agent.information) };
     assert!(rooms.is_product());
-    assert!(matches!(&rooms.source, InformationSource::File(path) if path.stem() == "rooms"));
-    assert!(matches!(&tour.source, InformationSource::Url(url) if url.path() == "/tour.mp4"));
+    assert!(matches!(&rooms.source, InformationLocation::File(path) if path.stem() == "rooms"));
+    assert!(matches!(&tour.source, InformationLocation::Url(url) if url.path() == "/tour.mp4"));
     let [elsewhere] = agent.interfaces.as_slice() else { panic!("{:?}", agent.interfaces) };
     assert_eq!((elsewhere.kind, elsewhere.protocol.as_str()), (InterfaceKind::Structured, "WebRTC"));
     assert!(elsewhere.human_authorization);

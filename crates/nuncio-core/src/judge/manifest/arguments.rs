@@ -15,7 +15,7 @@ use super::reduce::{Reduced, refers, refers_to_definitions_only, restore};
 use super::sample::sample;
 use super::tools::weight;
 use crate::judge::HashMap;
-use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding, SchemaRule, join};
+use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaNarrowing, SchemaRule, join};
 
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
@@ -32,14 +32,14 @@ pub(super) struct Pair<'a> {
 /// What the new schema refuses of what the old one accepted, and the reverse.
 #[derive(Default)]
 pub(super) struct Refusals {
-    pub(super) narrowed: Vec<SchemaFinding>,
-    pub(super) widened: Vec<SchemaFinding>,
+    pub(super) narrowed: Vec<SchemaNarrowing>,
+    pub(super) widened: Vec<SchemaNarrowing>,
 }
 
 /// Cache of comparisons across all tools.
 #[derive(Default)]
 pub(super) struct ComparisonCache<'a> {
-    known: HashMap<Part<'a>, Rc<[SchemaFinding]>>,
+    known: HashMap<Part<'a>, Rc<[SchemaNarrowing]>>,
 }
 
 impl<'a> ComparisonCache<'a> {
@@ -63,7 +63,7 @@ impl<'a> ComparisonCache<'a> {
         }
     }
 
-    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, mut effort: Effort) -> Vec<SchemaFinding> {
+    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, mut effort: Effort) -> Vec<SchemaNarrowing> {
         let Parts { plain, parts, samples } = parts;
         let mut found = plain;
         for (argument, part) in parts {
@@ -92,7 +92,7 @@ impl<'a> ComparisonCache<'a> {
             }
         }
         // An invalid schema neither accepts nor refuses anything.
-        let is_invalid = |finding: &SchemaFinding| finding.rule == SchemaRule::SchemaInvalid;
+        let is_invalid = |finding: &SchemaNarrowing| finding.rule == SchemaRule::SchemaInvalid;
         if found.iter().any(|(_, finding)| is_invalid(finding)) {
             found.retain(|(_, finding)| is_invalid(finding));
         }
@@ -101,13 +101,13 @@ impl<'a> ComparisonCache<'a> {
         found.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    fn one(&mut self, part: Part<'a>, effort: &mut Effort) -> Rc<[SchemaFinding]> {
+    fn one(&mut self, part: Part<'a>, effort: &mut Effort) -> Rc<[SchemaNarrowing]> {
         let unknown = match self.known.entry(part) {
             Entry::Occupied(known) => return Rc::clone(known.get()),
             Entry::Vacant(unknown) => unknown,
         };
         let Part { old, new } = unknown.key();
-        let found: Rc<[SchemaFinding]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
+        let found: Rc<[SchemaNarrowing]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
         // An undecided result is not cached: another tool may have more steps left for it.
         if found.iter().all(|finding| finding.witness.is_some()) {
             unknown.insert(Rc::clone(&found));
@@ -116,7 +116,7 @@ impl<'a> ComparisonCache<'a> {
     }
 }
 
-fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<SchemaFinding> {
+fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<SchemaNarrowing> {
     let found = schema::compare_within(reduced.old.as_ref(), reduced.new.as_ref(), &mut effort).findings;
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
@@ -138,7 +138,7 @@ enum FindingOrder<'a> {
 
 struct Parts<'a> {
     /// Findings that need no search: an argument that was removed or became required.
-    plain: Vec<(FindingOrder<'a>, SchemaFinding)>,
+    plain: Vec<(FindingOrder<'a>, SchemaNarrowing)>,
     /// Comparisons by argument; `None` stands for all names that are not listed.
     parts: Vec<(Option<&'a str>, Part<'a>)>,
     /// Required arguments with a valid value each.
@@ -290,7 +290,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
         if kept.is_empty() {
             let at = required_at(pair.new, name);
             let witness = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-            let finding = SchemaFinding {
+            let finding = SchemaNarrowing {
                 rule: SchemaRule::RequiredAdded,
                 pointer: format!("/required/{at}"),
                 old: pair.old.get("required").cloned(),
@@ -317,7 +317,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
             && let Some(value) = plain_sample(before)
         {
             let others = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-            let finding = SchemaFinding {
+            let finding = SchemaNarrowing {
                 rule: SchemaRule::PropertyRefused,
                 pointer: join("/properties", name),
                 old: Some(before.clone()),

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::arguments::Pair;
 use super::locations::ANNOTATIONS;
 use super::sample::sample;
-use crate::judge::schema::{SchemaFinding, SchemaRule};
+use crate::judge::schema::{SchemaNarrowing, SchemaRule};
 use crate::schema::keywords;
 
 /// Keywords that constrain arguments independently, or constrain nothing.
@@ -58,7 +58,7 @@ impl<'a> Reduced<'a> {
     }
 
     /// Translates a finding about the reduced schemas to the complete ones.
-    pub(super) fn whole(&self, mut finding: SchemaFinding, pair: Pair<'_>) -> SchemaFinding {
+    pub(super) fn whole(&self, mut finding: SchemaNarrowing, pair: Pair<'_>) -> SchemaNarrowing {
         // A removed part is in the old schema.
         let pointed = if finding.new.is_none() { pair.old } else { pair.new };
         restore(&mut finding, pair);
@@ -80,7 +80,7 @@ impl<'a> Reduced<'a> {
 }
 
 /// Quotes the complete schemas where only parts of them were compared.
-pub(super) fn restore(finding: &mut SchemaFinding, pair: Pair<'_>) {
+pub(super) fn restore(finding: &mut SchemaNarrowing, pair: Pair<'_>) {
     let place = match finding.pointer.as_str() {
         "" => "",
         place if place.starts_with("/required") => "/required",

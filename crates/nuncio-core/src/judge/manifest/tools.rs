@@ -10,7 +10,7 @@ use super::scopes::{is_display, or_default};
 use super::tombstones::Tombstones;
 use super::{Change, ChangeRule, NoticeRule, Report};
 use crate::json::pointer;
-use crate::judge::schema::{Budget, Effort, SchemaFinding, SchemaRule};
+use crate::judge::schema::{Budget, Effort, SchemaNarrowing, SchemaRule};
 use crate::manifest::DEFAULT_TIMEOUT;
 
 pub(super) fn compare<'a>(
@@ -131,8 +131,8 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
 }
 
 /// Converts a finding, with the schema that its pointer points into.
-fn told(finding: SchemaFinding) -> (SchemaRule, Difference, Option<Value>) {
-    let SchemaFinding { rule, pointer, old, new, witness } = finding;
+fn told(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
+    let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
     let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };
     (rule, Difference { pointer, side, old, new }, witness)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::SchemaFinding;
+use super::SchemaNarrowing;
 use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join};
 use super::local::{Local, Step};
 use super::lower::{END, Lowering, Malformed, SchemaSide, Site};
@@ -29,7 +29,7 @@ struct Before<'p, 'a> {
 
 /// A possible refusal, with or without proof.
 pub(crate) struct PossibleRefusal {
-    pub(crate) finding: SchemaFinding,
+    pub(crate) finding: SchemaNarrowing,
     /// The literal that a witness satisfies.
     pub(crate) goal: Lit,
 }
@@ -411,7 +411,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         }
         let candidate = answer.candidate().map(Rc::clone).filter(|value| self.is_light(value, goal));
         let witness = candidate.filter(|value| self.referee.confirms(value));
-        let finding = SchemaFinding {
+        let finding = SchemaNarrowing {
             rule,
             pointer: place.to_owned(),
             old: old.cloned(),

@@ -22,7 +22,7 @@ struct SubscriberQueue {
 
 /// A subscriber as held by a stream.
 #[derive(Debug)]
-pub(super) struct SubscriberHandle(Weak<SubscriberQueue>);
+pub(super) struct WeakSubscriber(Weak<SubscriberQueue>);
 
 /// A subscription; it ends when dropped.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl StreamSubscribers {
     }
 
     /// Current subscribers of a recipient.
-    pub(super) fn subscribers(&self, reader: &Recipient) -> Vec<SubscriberHandle> {
-        lock(&self.0).get(reader).into_iter().flatten().cloned().map(SubscriberHandle).collect()
+    pub(super) fn subscribers(&self, reader: &Recipient) -> Vec<WeakSubscriber> {
+        lock(&self.0).get(reader).into_iter().flatten().cloned().map(WeakSubscriber).collect()
     }
 }
 
@@ -75,7 +75,7 @@ impl Drop for StreamSubscriber {
     }
 }
 
-impl SubscriberHandle {
+impl WeakSubscriber {
     /// Queues an update. Returns false if the subscriber left or is too slow, in which case its stream is aborted.
     pub(super) fn send(&self, told: &StreamUpdate) -> bool {
         let Some(subscriber) = self.0.upgrade() else { return false };

@@ -71,7 +71,7 @@ async fn changed_agent_file_publishes_a_judged_manifest() {
 }
 
 #[tokio::test]
-async fn device_tool_is_not_offered_outside_a2h() {
+async fn device_tool_is_not_offered_over_aap() {
     let world = World::with(|builder| builder.agent("helper", &helper(""))).await;
     let (_, meta) = world.gateway.aap().get("/meta").await;
     assert!(!meta.to_string().contains("read_file"), "{meta}");

@@ -121,7 +121,7 @@ async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
         .clock(&clock)
         .start()
         .await;
-    ada.server = nuncio_testkit::a2h::A2hServer::at(gateway.url());
+    ada.server = nuncio_testkit::a2h::AnonymousA2hClient::at(gateway.url());
     // The server has another address now, and says so.
     let keys = ada.server.send(Method::GET, "/auth/keys", None, None).await;
     ada.audience = keys.data()["audience"].as_str().unwrap().to_owned();

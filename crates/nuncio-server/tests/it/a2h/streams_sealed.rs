@@ -14,7 +14,7 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::{
-    A2hServer, AgentTransport, Handset, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
+    AgentTransport, AnonymousA2hClient, Handset, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
 };
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ impl Apart {
     async fn start(way: &PeerNetwork, reached: AgentTransport) -> Self {
         install_crypto();
         let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-        let owner = Handset::enrol(&A2hServer::at(gateway.url()), &invite(&gateway, "owner").await).await;
+        let owner = Handset::enrol(&AnonymousA2hClient::at(gateway.url()), &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&agent_body(&seed())).await;
         let device = SealedDevice::start_by(way, &gateway.url(), &invite(&gateway, "ada").await, memory(), never).await;
         device.allow(&id, &[SCOPE]).await;

@@ -1,6 +1,6 @@
 //! Calls that fail: tried again by the schedule, in order, without holding up others.
 
-use nuncio_testkit::a2h::A2hServer;
+use nuncio_testkit::a2h::AnonymousA2hClient;
 use nuncio_testkit::{Gateway, ManualClock};
 
 use super::*;
@@ -125,7 +125,7 @@ async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
     let silent = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
     let gateway = builder().start().await;
-    let world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    let world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     let hooked = Hooked::of(world, &called_at(&format!("{}/hook", silent.origin()))).await;
     for name in ["m1", "m2", "m3"] {
         hooked.post(name).await;
@@ -152,7 +152,7 @@ async fn pending_webhooks_are_sent_after_a_restart() {
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
     let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
     let gateway = builder().start().await;
-    let world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    let world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     let mut hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
     hooked.post("m1").await;
     hooked.pass_pause(Duration::from_secs(5)).await;
@@ -164,7 +164,7 @@ async fn pending_webhooks_are_sent_after_a_restart() {
     let gateway = builder().data(data).start().await;
     let next = gateway.engine().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
     assert_eq!(next, Some(due));
-    hooked.world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    hooked.world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     clock.advance(clock.now().until(due));
     messages(&receiver, 3).await;
     let ids: HashSet<_> = receiver

@@ -6,7 +6,7 @@ use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
 use nuncio_core::ids::{ConversationId, ScopeId};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hServer, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
 use serde_json::json;
 
 use super::{HIGH, LOW, MEDIUM, NOTHING, Rude, Scene, line};
@@ -165,7 +165,7 @@ async fn tool_not_supported_in_group() {
     let rude = Rude::new(&[LOW]).await;
     let device = rude.laptop.attended();
     let body = json!({"type": "group", "with": [Handset::member("ada")]});
-    let relay = A2hServer::at(rude.relay.url());
+    let relay = AnonymousA2hClient::at(rude.relay.url());
     let group = relay.send(Method::POST, "/conversations", Some(&rude.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
     // What may run where two are alone may not run here.
