@@ -118,7 +118,7 @@ pub(crate) struct Negotiate {
     /// What should be done, in words; no more than is needed to choose
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["tags", "accept", "reject"])]
     pub(crate) intent: Option<String>,
-    /// The same by a tag such as hotel.booking; several by repeating
+    /// What should be done, as a tag such as hotel.booking; repeat for several
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
     /// What the interface must be able to do; several by repeating
