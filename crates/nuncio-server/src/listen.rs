@@ -41,6 +41,7 @@ const MAX_HTTP2_HEAD: u32 = 32 * 1024;
 const MAX_STREAMS: u32 = 256;
 /// How many bytes of bodies an HTTP/2 connection may send before somebody reads them.
 const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// The same for one request of an HTTP/2 connection.
 const STREAM_WINDOW: u32 = 128 * 1024;
 /// How long a connection of a known caller may be idle. Proxies keep theirs for up to two minutes and would see a
 /// broken connection if we closed it first.
@@ -209,9 +210,13 @@ impl Service<Request<Incoming>> for ConnectionService {
         let closes = self.open.is_reserved && request.version() < Version::HTTP_2;
         request.extensions_mut().insert(PeerAddress(self.open.peer));
         request.extensions_mut().insert(Arc::clone(&self.open));
+        let is_multiplexed = request.version() == Version::HTTP_2;
         let (answer, open) = (self.app.call(request), Arc::clone(&self.open));
         Box::pin(async move {
-            on_main_if_identified(&open).await;
+            // HTTP/2 requests are tasks of their own, which do not move with their connection.
+            if !is_multiplexed {
+                on_main_if_identified(&open).await;
+            }
             let mut response = answer.await?;
             if closes {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

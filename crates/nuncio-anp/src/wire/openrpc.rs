@@ -68,7 +68,7 @@ open! {
 pub enum ParamStructure {
     /// Arguments in an object.
     ByName,
-    /// Arguments in a list.
+    /// Arguments are sent as a JSON array in the order of the parameters.
     ByPosition,
     Either,
 }
