@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_check_or_an_exclusion() {
+    fn every_requirement_row_has_a_check_or_an_exclusion() {
         for row in suites().iter().flat_map(Suite::rows) {
             assert!(
                 row.check.is_some() != row.excluded.is_some(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_checks_match_one_to_one() {
+    fn every_requirement_row_names_an_existing_check_and_every_check_is_used() {
         for suite in suites() {
             let named: HashSet<&str> = suite.rows().iter().filter_map(|row| row.check.as_deref()).collect();
             let there: HashSet<&str> = suite.checks.keys().copied().collect();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn row_ids_are_unique() {
+    fn requirement_row_ids_are_unique() {
         let mut seen = HashSet::new();
         for row in suites().iter().flat_map(Suite::rows) {
             assert!(seen.insert(row.id.clone()), "{} is there twice", row.id);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_the_same_check_have_the_same_precondition() {
+    fn requirement_rows_with_the_same_check_have_the_same_precondition() {
         for suite in suites() {
             for a in suite.rows() {
                 for b in suite.rows().iter().filter(|b| a.check.is_some() && a.check == b.check) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unreachable_server_fails_every_checked_row() {
+    async fn unreachable_server_fails_every_requirement_row_with_a_check() {
         for (suite, base) in suites().into_iter().zip(["http://127.0.0.1:9/aap", "http://127.0.0.1:9"]) {
             let report = suite.run(&Target::new(base)).await;
             assert_eq!(report.passed(), 0);

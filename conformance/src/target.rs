@@ -97,7 +97,7 @@ mod tests {
     use super::Target;
 
     #[test]
-    fn loopback_address_is_recognised() {
+    fn target_is_loopback_for_localhost_and_loopback_addresses_only() {
         for (base, loopback) in [
             ("http://127.0.0.1:7400/aap", true),
             ("http://localhost/aap/", true),

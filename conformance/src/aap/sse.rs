@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_bytes_exclude_comments() {
+    fn raw_bytes_of_event_exclude_sse_comments() {
         let mut decoder = Decoder::default();
         decoder.push(b": beat\nid: 7\nevent: turn_start\ndata: {}\n\n");
         let event = decoder.next().expect("it is well formed").expect("it is complete");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_break_clients_are_refused() {
+    fn event_stream_format_that_clients_cannot_parse_is_refused() {
         for bad in [
             "event: text\r\ndata: {}\r\n\r\n",
             "event: text\ndata: {}\n",

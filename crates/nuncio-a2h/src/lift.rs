@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_bytes_are_kept_and_null_clears_it() {
+    fn request_keeps_manifest_bytes_and_null_manifest_means_removal() {
         let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));

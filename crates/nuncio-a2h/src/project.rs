@@ -213,7 +213,7 @@ run = { device = { required = true, description_i18n_key = "x.send", description
     }
 
     #[test]
-    fn unsupported_properties_and_manifest_faults_are_reported() {
+    fn tool_properties_that_a2h_cannot_express_and_manifest_faults_are_reported() {
         let agent = agent(
             r#"
 [[scope]]

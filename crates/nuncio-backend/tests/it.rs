@@ -8,18 +8,16 @@ mod anp;
 mod command;
 #[path = "it/confined.rs"]
 mod confined;
-#[path = "it/everything.rs"]
-mod everything;
 #[path = "it/examples.rs"]
 mod examples;
-#[path = "it/fake_server.rs"]
-mod fake_server;
 #[path = "it/fetch.rs"]
 mod fetch;
 #[path = "it/http.rs"]
 mod http;
 #[path = "it/mcp.rs"]
 mod mcp;
+#[path = "it/mcp_reference_server.rs"]
+mod mcp_reference_server;
 #[path = "it/model.rs"]
 mod model;
 #[path = "it/package_runners.rs"]
@@ -30,9 +28,11 @@ mod process_brain;
 mod processes;
 #[path = "it/skill.rs"]
 mod skill;
-#[path = "it/thinking.rs"]
-mod thinking;
-#[path = "it/tiny.rs"]
-mod tiny;
-#[path = "it/workshop.rs"]
-mod workshop;
+#[path = "it/test_brain.rs"]
+mod test_brain;
+#[path = "it/test_http_server.rs"]
+mod test_http_server;
+#[path = "it/test_mcp_server.rs"]
+mod test_mcp_server;
+#[path = "it/test_runners.rs"]
+mod test_runners;

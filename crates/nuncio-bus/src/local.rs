@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_returns_all_notice_kinds() {
+    fn list_of_all_bus_notices_contains_every_kind() {
         for notice in every() {
             // A new kind does not compile here; add it to `every`.
             match notice {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn caller_late_and_repeated_answers_are_refused() {
+    fn approval_answer_by_the_caller_or_late_or_repeated_is_refused() {
         assert_eq!(
             pending().decide(ApprovalAnswer::Allow, Principal::Local, SOON),
             Err(ApprovalError::OwnCall(Principal::Local))

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn to_bytes_stopped_equals_bytes_after_stop() {
+    fn to_bytes_stopped_equals_to_bytes_of_a_stopped_log() {
         let mut log = EventLog::started();
         for voice in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
             if let Some(voice) = voice {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn rebuilt_log_numbers_differ_from_lost_log() {
+    fn client_of_a_lost_event_log_gets_only_the_end_of_the_rebuilt_log() {
         let mut log = EventLog::retold();
         log.delta(OutputKind::Text, "one two").unwrap();
         log.stopped(&stop());
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn next_event_completes_open_block() {
+    fn text_deltas_are_followed_by_the_whole_block_before_the_next_event() {
         let log = sample();
         let events: Vec<_> = log.from(0).map(|(_, event)| event).collect();
         assert_eq!(

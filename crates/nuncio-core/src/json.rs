@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn value_count_is_an_upper_bound() {
+    fn count_values_is_never_less_than_the_parsed_number_of_values() {
         fn values(value: &Value) -> usize {
             1 + match value {
                 Value::Array(items) => items.iter().map(values).sum(),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_parser_depth_are_not_counted() {
+    fn count_values_stops_at_the_maximum_nesting_depth() {
         let deep = "[".repeat(100_000);
         assert!(serde_json::from_str::<Value>(&deep).is_err());
         assert_eq!(count_values(deep.as_bytes()), 130);

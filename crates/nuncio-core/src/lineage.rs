@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn readded_scope_counts_as_fresh() {
+    fn scope_removed_and_added_again_is_new_since_the_accepted_version() {
         let one = Lineage::default().with(1, Some(&manifest(&[], &["a", "b"])));
         assert_eq!(fresh(&one, 0), ["a", "b"]);
         assert_eq!(fresh(&one, 1), [""; 0]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_items_keep_last_form_once() {
+    fn lineage_keeps_only_the_last_form_of_each_removed_tool() {
         let mut lineage = Lineage::default();
         for version in 1..=100 {
             lineage = lineage.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
@@ -164,7 +164,7 @@ mod tests {
 
         /// The judge gives the same verdict with the lineage as with the whole history, from every version.
         #[test]
-        fn lineage_gives_same_verdict_as_whole_history(manifests in prop::collection::vec(any_manifest(), 2..7)) {
+        fn lineage_gives_the_same_change_verdict_as_all_earlier_manifests(manifests in prop::collection::vec(any_manifest(), 2..7)) {
             let (new, earlier) = manifests.split_last().unwrap();
             let versions = earlier.iter().zip(1_u64..);
             let lineage = versions.fold(Lineage::default(), |line, (it, version)| line.with(version, it.as_ref()));

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_skips_only_the_client_prompt() {
+    fn tool_trusted_by_the_client_still_needs_grant_and_human_authorization() {
         let caller = Principal::Local;
         assert_eq!(decide(&facts(&caller)), Decision::Allow);
         let unasked = PolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };

@@ -142,7 +142,7 @@ mod tests {
     use crate::json::read;
 
     #[test]
-    fn every_parse_failure_becomes_a_fault() {
+    fn unparsable_json_document_gives_a_report_with_path_and_reason() {
         let told = |document: &str| -> Vec<_> {
             let report = DocumentReport::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
             assert!(!report.valid);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_omits_values_already_in_its_message() {
+    fn fault_text_does_not_repeat_expected_or_found_values() {
         for (message, expected, actual, line) in [
             ("must be string", json!("string"), json!("array"), "/a must be string (found array)"),
             ("must be one of x, y", json!(["x", "y"]), json!("z"), "/a must be one of x, y (found z)"),

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wait_ends_for_earlier_and_later_claims() {
+    async fn waiting_for_a_claim_ends_when_the_call_was_or_is_claimed() {
         let taken = ClaimedCalls::new();
         (0..=MOST).for_each(|number| taken.add(id(number)));
         taken.wait_for(&id(1)).await;

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn earlier_of_local_and_relay_revocation_limits_a_device() {
+    fn signatures_of_a_former_device_count_until_the_earlier_of_two_revocation_times() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();
         let shown = |revoked_at| KeyedDevice {

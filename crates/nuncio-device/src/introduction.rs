@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn introduction_round_trips_behind_invite_code() {
+    fn device_introduction_appended_to_an_invite_code_is_parsed_back() {
         let introduction = introduction();
         let text = introduction.behind("inv_abc");
         assert_eq!(Introduction::split(&text), ("inv_abc", Some(introduction.clone())));

@@ -2,30 +2,32 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "it/call_limits.rs"]
+mod call_limits;
+#[path = "it/call_outcomes.rs"]
+mod call_outcomes;
+#[path = "it/calls_run_once.rs"]
+mod calls_run_once;
 #[path = "it/consent.rs"]
 mod consent;
 #[path = "it/devices.rs"]
 mod devices;
+#[path = "it/did_verification.rs"]
+mod did_verification;
 #[path = "it/disk.rs"]
 mod disk;
-#[path = "it/holes.rs"]
-mod holes;
 #[path = "it/keyring.rs"]
 mod keyring;
-#[path = "it/once.rs"]
-mod once;
+#[path = "it/pages_activity.rs"]
+mod pages_activity;
 #[path = "it/pages_agents.rs"]
 mod pages_agents;
-#[path = "it/pages_happened.rs"]
-mod pages_happened;
 #[path = "it/pages_welcome.rs"]
 mod pages_welcome;
-#[path = "it/rows.rs"]
-mod rows;
 #[path = "it/scene.rs"]
 mod scene;
-#[path = "it/several.rs"]
-mod several;
+#[path = "it/several_devices.rs"]
+mod several_devices;
 #[path = "it/talk.rs"]
 mod talk;
 #[path = "it/talk_pages.rs"]
@@ -34,5 +36,3 @@ mod talk_pages;
 mod tools_confined;
 #[path = "it/tools_desktop.rs"]
 mod tools_desktop;
-#[path = "it/vouched.rs"]
-mod vouched;

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_decrypts_only_with_its_place_and_key() {
+    fn sealed_secret_opens_only_with_its_key_and_record_name() {
         let vault = Vault::new(&[1; KEY_BYTES]);
         let sealed = vault.seal(&Counting, "ses_1/apiKey", "sk-123");
         assert!(!sealed.contains("sk-123"));

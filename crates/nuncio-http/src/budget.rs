@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn unidentified_callers_share_a_quarter_and_one_address_a_quarter_of_that() {
+    fn unidentified_callers_share_a_quarter_of_the_body_budget_and_an_address_a_sixteenth() {
         let budget = BodyBudget::new(1600);
         let mut held: Vec<_> = (0..5).map(|last| budget.open(address(last))).collect();
         for of_address in &mut held[..4] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_bytes_return_to_the_budget() {
+    fn dropped_request_body_returns_its_bytes_to_the_budget() {
         let budget = BodyBudget::new(1600);
         for account in [BudgetAccount::Identified, BudgetAccount::Unidentified(None), address(1)] {
             let mut held = budget.open(account);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn known_preferences_are_parsed_and_others_ignored() {
+    fn prefer_header_is_parsed_for_wait_and_respond_async() {
         let wait = |seconds| Preference::Wait(Duration::from_secs(seconds));
         for (value, meant) in [
             ("wait=10", wait(10)),

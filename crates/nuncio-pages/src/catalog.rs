@@ -123,7 +123,7 @@ mod tests {
     use crate::assets::Asset;
 
     #[test]
-    fn missing_empty_or_differing_texts_are_found() {
+    fn catalog_check_finds_missing_and_empty_texts_and_differing_placeholders() {
         let one = "[a]\nsame = \"x {n}\"\nempty = \"x\"\nblank = \"{n}\"\nmissing = \"x\"\n";
         let other = "[a]\nsame = \"{n} y\"\nempty = \" \"\nblank = \"{m}\"\nmore = \"x\"\n";
         assert_eq!(differences(one, other), ["a.blank", "a.empty", "a.missing", "a.more"]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_unused_script_texts_are_found() {
+    fn catalog_check_finds_missing_and_unused_texts_of_scripts() {
         const SCRIPTS: &[Asset] = &[Asset { name: "a.js", content: r#"show(say("sent", n)); say("lost")"# }];
         let assets = Assets::new(SCRIPTS, String::new);
         assert_eq!(unasked(&assets, ["lost", "sent"].into_iter()), Vec::<String>::new());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn half_width_punctuation_in_chinese_is_found() {
+    fn catalog_check_finds_half_width_punctuation_in_chinese() {
         let catalog = "[a]\ngood = \"打开，`a: b`。\"\nhalf = \"打开,或关闭\"\nend = \"真的吗?\"\n";
         assert_eq!(half_width(catalog), ["a.end", "a.half"]);
     }

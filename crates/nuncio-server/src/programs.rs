@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_lift_the_confinement_are_noted() {
+    fn agent_file_keys_that_weaken_the_confinement_get_a_note() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("agent.toml");
         std::fs::write(&file, "").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn data_directory_in_the_folder_of_an_agent_is_noted() {
+    fn data_directory_inside_an_agent_folder_gets_a_note() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("agent/data");
         std::fs::create_dir_all(&data).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_beside_unconfined_programs_is_refused() {
+    fn tools_that_need_approval_are_refused_beside_unconfined_programs() {
         let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
         let import = "import = true\nhuman_authorization = true\n";
         let asks = agent("asks", &format!("[[mcp]]\nname = \"m\"\nurl = \"https://a.example/mcp\"\n{import}"));

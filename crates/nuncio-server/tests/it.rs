@@ -16,8 +16,6 @@ mod anp;
 mod approvals;
 #[path = "it/callbacks.rs"]
 mod callbacks;
-#[path = "it/chain.rs"]
-mod chain;
 #[path = "it/console_tasks.rs"]
 mod console_tasks;
 #[path = "it/credentials.rs"]
@@ -30,8 +28,6 @@ mod deadlines;
 mod dids;
 #[path = "it/directory.rs"]
 mod directory;
-#[path = "it/disk.rs"]
-mod disk;
 #[path = "it/execution_lifecycle.rs"]
 mod execution_lifecycle;
 #[path = "it/executions.rs"]
@@ -40,6 +36,8 @@ mod executions;
 mod golden;
 #[path = "it/history.rs"]
 mod history;
+#[path = "it/history_summary.rs"]
+mod history_summary;
 #[path = "it/inbox.rs"]
 mod inbox;
 #[path = "it/keys.rs"]
@@ -60,11 +58,13 @@ mod restarts;
 mod resume;
 #[path = "it/retention.rs"]
 mod retention;
+#[path = "it/same_in_every_protocol.rs"]
+mod same_in_every_protocol;
 #[path = "it/session_cache.rs"]
 mod session_cache;
 #[path = "it/signature.rs"]
 mod signature;
-#[path = "it/summary.rs"]
-mod summary;
+#[path = "it/storage_limits.rs"]
+mod storage_limits;
 #[path = "it/turns.rs"]
 mod turns;

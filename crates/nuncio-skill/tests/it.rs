@@ -9,19 +9,19 @@ mod consumer;
 mod consumer_auth;
 #[path = "it/consumer_provider.rs"]
 mod consumer_provider;
-#[path = "it/forms.rs"]
-mod forms;
-#[path = "it/hostile.rs"]
-mod hostile;
-#[path = "it/laws.rs"]
-mod laws;
+#[path = "it/hostile_providers.rs"]
+mod hostile_providers;
 #[path = "it/lint.rs"]
 mod lint;
 #[path = "it/node.rs"]
 mod node;
+#[path = "it/properties.rs"]
+mod properties;
+#[path = "it/published_schemas.rs"]
+mod published_schemas;
 #[path = "it/sample.rs"]
 mod sample;
-#[path = "it/seed.rs"]
-mod seed;
+#[path = "it/specification_examples.rs"]
+mod specification_examples;
 #[path = "it/version.rs"]
 mod version;

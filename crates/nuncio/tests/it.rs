@@ -17,11 +17,13 @@ mod process;
 mod sealed;
 #[path = "it/skill_client.rs"]
 mod skill_client;
-#[path = "it/stub.rs"]
-mod stub;
+#[path = "it/stub_provider.rs"]
+mod stub_provider;
 #[path = "it/webdriver.rs"]
 mod webdriver;
 
+#[path = "it/agent_files.rs"]
+mod agent_files;
 #[path = "it/anp_sdk.rs"]
 mod anp_sdk;
 #[path = "it/anp_sdk_server.rs"]
@@ -30,8 +32,6 @@ mod anp_sdk_server;
 mod approve;
 #[path = "it/audit.rs"]
 mod audit;
-#[path = "it/author.rs"]
-mod author;
 #[path = "it/brains.rs"]
 mod brains;
 #[path = "it/chat.rs"]
@@ -68,8 +68,12 @@ mod peers;
 mod registry;
 #[path = "it/reload.rs"]
 mod reload;
+#[path = "it/repeated_kills.rs"]
+mod repeated_kills;
 #[path = "it/shell.rs"]
 mod shell;
+#[path = "it/shutdown.rs"]
+mod shutdown;
 #[path = "it/skill.rs"]
 mod skill;
 #[path = "it/skill_commands.rs"]
@@ -78,10 +82,6 @@ mod skill_commands;
 mod skill_crash;
 #[path = "it/skill_stories.rs"]
 mod skill_stories;
-#[path = "it/stop.rs"]
-mod stop;
-#[path = "it/storm.rs"]
-mod storm;
 #[path = "it/task.rs"]
 mod task;
 #[path = "it/tls.rs"]

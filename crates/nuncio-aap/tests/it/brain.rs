@@ -195,7 +195,7 @@ async fn new_message_abandons_pending_remote_call() {
 }
 
 #[tokio::test]
-async fn permission_after_restart_runs_nothing_and_reports_it() {
+async fn permission_given_after_gateway_restart_does_not_run_the_remote_tool() {
     let pair = Pair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;

@@ -103,7 +103,7 @@ async fn duplicate_turn_stop_ends_turn_once() {
 }
 
 #[tokio::test]
-async fn missing_result_after_grant_leaves_no_pending_call() {
+async fn granted_call_whose_result_is_not_streamed_is_no_longer_pending() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
@@ -121,7 +121,7 @@ async fn missing_result_after_grant_leaves_no_pending_call() {
 }
 
 #[tokio::test]
-async fn unreported_denial_is_added_with_specified_text() {
+async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
@@ -186,7 +186,7 @@ async fn broken_stream_is_resumed_after_last_event() {
 }
 
 #[tokio::test]
-async fn clean_close_after_a_broken_connection_is_incomplete() {
+async fn turn_without_turn_stop_after_every_resume_is_incomplete() {
     let empty = || Answer::stream(STREAM, numbered(2, &[]));
     let cut = Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
     let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
@@ -228,7 +228,7 @@ async fn history_is_polled_while_turn_runs() {
 }
 
 #[tokio::test]
-async fn repeated_user_text_does_not_match_older_answer() {
+async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer() {
     let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
     let server = Scripted::start(vec![
         created(),
@@ -309,7 +309,7 @@ async fn keeps_order_of_text_and_thinking_blocks() {
 }
 
 #[tokio::test]
-async fn history_with_reordered_blocks_keeps_received_order() {
+async fn blocks_keep_streamed_order_when_history_orders_them_differently() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
@@ -350,7 +350,7 @@ async fn last_event_without_blank_line_is_parsed() {
 }
 
 #[tokio::test]
-async fn only_calls_that_need_the_client_are_pending() {
+async fn only_client_tool_calls_and_permission_requests_are_pending() {
     // c1 ran on the server, which did not report it; c2 is a client tool; c3 requires permission.
     let told =
         events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
@@ -392,7 +392,7 @@ async fn resumed_session_has_unanswered_calls_pending() {
 }
 
 #[tokio::test]
-async fn client_answers_are_added_to_messages() {
+async fn result_of_a_client_tool_is_added_to_the_messages() {
     let server = Scripted::start(vec![
         created(),
         Answer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),

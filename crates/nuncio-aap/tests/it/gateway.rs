@@ -103,7 +103,7 @@ async fn stream_resumes_after_any_event() {
 }
 
 #[tokio::test]
-async fn later_trust_is_sent_with_next_turn() {
+async fn tool_trusted_after_session_start_runs_without_prompt_in_next_turn() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     conversation.trust("echo");

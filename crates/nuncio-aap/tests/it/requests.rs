@@ -53,7 +53,7 @@ async fn session_list_follows_server_cursor() {
 }
 
 #[tokio::test]
-async fn history_without_the_requested_kind_is_an_error() {
+async fn history_response_without_the_requested_kind_is_an_error() {
     let server = Scripted::start(vec![
         created(),
         Answer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),

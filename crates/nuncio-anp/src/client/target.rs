@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_host_over_https_is_trusted() {
+    fn only_https_urls_on_the_host_of_the_target_are_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
         let named = AgentTarget::parse("did:wba:example.com:a").unwrap().named(LocalDids::Https).unwrap();
         for (text, trust) in [

@@ -184,7 +184,7 @@ fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn draft_request_follows_the_specification_and_is_not_cached() {
+async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
     let hotel = drafting_hotel(true, |_| {}).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;

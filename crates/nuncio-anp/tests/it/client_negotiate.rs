@@ -362,7 +362,7 @@ async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated(
 }
 
 #[tokio::test]
-async fn unsupported_execution_mode_is_reported() {
+async fn negotiation_result_with_stream_execution_mode_is_refused() {
     let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;

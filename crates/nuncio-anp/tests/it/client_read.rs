@@ -62,7 +62,7 @@ async fn agent_is_found_by_url_did_or_host() {
 }
 
 #[tokio::test]
-async fn unverifiable_claims_are_reported_and_tolerated() {
+async fn description_that_cannot_be_verified_is_usable_and_reported() {
     let bare = describing(|| {
         let mut value = description(|_| {});
         value.as_object_mut().unwrap().remove("proof");
@@ -96,7 +96,7 @@ async fn unverifiable_claims_are_reported_and_tolerated() {
 }
 
 #[tokio::test]
-async fn refuted_claims_prevent_calls() {
+async fn description_that_fails_verification_cannot_be_called() {
     let changed = describing(|| {
         let mut value = description(|_| {});
         value["name"] = json!("Grander Hotel");
@@ -330,7 +330,7 @@ async fn urls_in_documents_never_reach_internal_addresses() {
 }
 
 #[tokio::test]
-async fn nonconforming_description_is_accepted_with_notes() {
+async fn description_that_breaks_the_specification_is_read_with_notes() {
     let openrpc = json!({
         "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": "/rpc"}],
         "methods": [

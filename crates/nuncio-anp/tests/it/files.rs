@@ -64,7 +64,7 @@ fn invalid_product_file_reports_each_location() {
 }
 
 #[test]
-fn other_information_files_are_served_unchanged() {
+fn information_files_that_are_not_products_are_served_unchanged() {
     let any = json!([1, {"a": null}]);
     assert_eq!(served(1, &any).unwrap(), any);
     let any = json!({"type": "Way"});

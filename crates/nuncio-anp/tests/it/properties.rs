@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_requests_round_trip_or_are_refused(
+    fn randomly_changed_request_is_refused_or_serialises_to_itself(
         path in 0..64_usize,
         value in proptest::sample::select(wrong()),
         cut in 0..2000_usize,

@@ -138,7 +138,7 @@ fn invalid_description_members_are_errors() {
 }
 
 #[test]
-fn members_that_clients_misread_are_warnings() {
+fn valid_members_that_existing_clients_misread_get_warnings() {
     for (path, value, said) in [
         (
             "/description",

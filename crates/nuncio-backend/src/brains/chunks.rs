@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn words_include_trailing_space() {
+    fn text_is_split_into_words_with_their_trailing_space() {
         assert_eq!(cut("Hello  big world\n"), ["Hello  ", "big ", "world\n"]);
         assert_eq!(cut(""), [""; 0]);
         assert_eq!(cut("one"), ["one"]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_concatenate_to_the_text() {
+    fn chunks_joined_together_equal_the_text() {
         for text in [" a  b ", "\u{FEFF}x\u{85}y", "价格:€109/晚\n再见", "\u{1F600} smile"] {
             assert_eq!(words(text).collect::<String>(), text);
             assert_eq!(syllables(text).collect::<String>(), text);

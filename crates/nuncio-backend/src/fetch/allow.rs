@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_exception_is_named_in_error() {
+    fn invalid_entry_of_the_allow_list_is_named_in_the_error() {
         for bad in ["10.0.0.0/33", "http://a/path", "ftp://a", "http://user@a", "a b", "a/b", ""] {
             let why = Allow::parse([bad]).unwrap_err();
             assert!(why.contains(&format!("{bad:?}")), "{why}");

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tail_keeps_the_last_bytes() {
+    fn stderr_tail_keeps_only_the_last_bytes_without_escapes() {
         let mut tail = StderrTail::default();
         tail.push(&vec![b'a'; 10_000]);
         tail.push(b"\x1b[31mthe end\n");

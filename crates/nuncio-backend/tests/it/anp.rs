@@ -8,27 +8,27 @@ use nuncio_engine::ports::Clock;
 use nuncio_identity::{Did, SigningKey};
 use serde_json::{Value, json};
 
-use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, Zeros, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, Received};
+use crate::test_runners::{Workshop, Zeros, failure_text, tool, unavailable_text};
 
 /// Starts a host with one agent that has the method `find`; also returns the received requests.
 async fn host(status: &'static str, answer: fn(&Value) -> Value) -> (String, Arc<Mutex<Vec<Received>>>) {
     let received: Arc<Mutex<Vec<Received>>> = Arc::default();
     let log = Arc::clone(&received);
-    let address = tiny::serve_whole(move |request| {
+    let address = test_http_server::serve_whole(move |request| {
         log.lock().unwrap().push(request.clone());
         let origin = format!("http://{}", request.header("host").unwrap());
         let json = "content-type: application/json\r\n";
         match request.line() {
-            "GET /ad.json HTTP/1.1" => tiny::answer("200 OK", json, &description(&origin).to_string()),
+            "GET /ad.json HTTP/1.1" => test_http_server::answer("200 OK", json, &description(&origin).to_string()),
             "POST /rpc HTTP/1.1" => {
                 let asked: Value = serde_json::from_str(&request.body).unwrap();
                 let mut body = answer(&asked);
                 body["jsonrpc"] = json!("2.0");
                 body["id"] = asked["id"].clone();
-                tiny::answer(status, json, &body.to_string())
+                test_http_server::answer(status, json, &body.to_string())
             }
-            _ => tiny::answer("404 Not Found", "", ""),
+            _ => test_http_server::answer("404 Not Found", "", ""),
         }
     })
     .await;

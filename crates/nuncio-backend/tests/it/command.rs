@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use crate::processes;
-use crate::workshop::{Workshop, failure_text, tool, unavailable_text};
+use crate::test_runners::{Workshop, failure_text, tool, unavailable_text};
 
 fn sh(name: &str, script: &str) -> String {
     tool(name, &format!("{{ command = [\"sh\", \"-c\", '''{script}'''] }}"))

@@ -9,7 +9,7 @@ use nuncio_core::agent::Agent;
 use nuncio_engine::ports::runner::{RunError, ToolOutput};
 use serde_json::json;
 
-use crate::workshop::{Workshop, failure_text, tool};
+use crate::test_runners::{Workshop, failure_text, tool};
 
 /// Runs a `bash` line in an agent with this `allow` section.
 async fn bash(workshop: &Workshop, allow: &str, line: &str) -> Result<String, String> {

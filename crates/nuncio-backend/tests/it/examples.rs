@@ -7,8 +7,8 @@ use nuncio_core::message::Message;
 use nuncio_core::turn::StopReason;
 use serde_json::json;
 
-use crate::thinking::TestBrain;
-use crate::workshop::Workshop;
+use crate::test_brain::TestBrain;
+use crate::test_runners::Workshop;
 
 fn example(name: &str) -> TestBrain {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use url::Url;
 
-use crate::tiny;
+use crate::test_http_server;
 
 fn strict() -> GuardedFetch {
     GuardedFetch::new(Allow::none(), false, None).unwrap()
@@ -39,9 +39,9 @@ async fn configured(address: SocketAddr) -> Result<FetchResponse, FetchError> {
 
 #[tokio::test]
 async fn redirect_is_returned_and_not_followed() {
-    let address = tiny::serve_whole(|received| {
+    let address = test_http_server::serve_whole(|received| {
         assert_eq!(received.line(), "GET / HTTP/1.1", "the redirect was followed");
-        tiny::answer("302 Found", "Location: /elsewhere\r\nSet-Cookie: a=b\r\n", "")
+        test_http_server::answer("302 Found", "Location: /elsewhere\r\nSet-Cookie: a=b\r\n", "")
     })
     .await;
     let answer = configured(address).await.unwrap();
@@ -50,7 +50,8 @@ async fn redirect_is_returned_and_not_followed() {
 
 #[tokio::test]
 async fn request_has_user_agent_but_no_cookie_encoding_or_referer() {
-    let address = tiny::serve_whole(|received| tiny::answer("200 OK", "", &received.head)).await;
+    let address =
+        test_http_server::serve_whole(|received| test_http_server::answer("200 OK", "", &received.head)).await;
     let fetch = strict();
     for _ in 0..2 {
         let answer = fetch.fetch(request(&format!("http://{address}/"), Trust::Configured)).await.unwrap();
@@ -64,7 +65,7 @@ async fn request_has_user_agent_but_no_cookie_encoding_or_referer() {
 
 #[tokio::test]
 async fn body_with_too_large_content_length_is_not_read() {
-    let address = tiny::serve(|_, mut stream| async move {
+    let address = test_http_server::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
         // Without the client's disconnect this would wait for ever.
         let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -75,7 +76,7 @@ async fn body_with_too_large_content_length_is_not_read() {
 
 #[tokio::test]
 async fn endless_body_is_aborted() {
-    let address = tiny::serve(|_, mut stream| async move {
+    let address = test_http_server::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
         while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
     })
@@ -85,7 +86,7 @@ async fn endless_body_is_aborted() {
 
 #[tokio::test]
 async fn slow_body_times_out() {
-    let address = tiny::serve(|_, mut stream| async move {
+    let address = test_http_server::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nx").await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
@@ -102,7 +103,7 @@ async fn too_many_headers_are_refused() {
     let many = "x: y\r\n".repeat(200);
     let large = format!("x: {}\r\n", "y".repeat(70_000));
     for headers in [many, large] {
-        let address = tiny::serve_whole(move |_| tiny::answer("200 OK", &headers, "")).await;
+        let address = test_http_server::serve_whole(move |_| test_http_server::answer("200 OK", &headers, "")).await;
         let outcome = configured(address).await;
         assert!(matches!(outcome, Err(FetchError::Unreachable { .. })), "{outcome:?}");
     }
@@ -200,7 +201,7 @@ async fn invalid_or_transport_headers_are_refused() {
 
 #[tokio::test]
 async fn address_allowed_by_operator_is_reachable() {
-    let address = tiny::serve_whole(|_| tiny::answer("200 OK", "", "hello")).await;
+    let address = test_http_server::serve_whole(|_| test_http_server::answer("200 OK", "", "hello")).await;
     let url = format!("http://{address}/");
     let allowed = GuardedFetch::new(Allow::parse([url.as_str()]).unwrap(), false, None).unwrap();
     assert_eq!(allowed.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "hello");
@@ -228,7 +229,7 @@ async fn extra_root_certificate_is_trusted_and_others_are_not() {
         while let Ok((stream, _)) = listener.accept().await {
             if let Ok(mut stream) = acceptor.accept(stream).await {
                 let _ = stream.read(&mut [0; 4096]).await;
-                let _ = stream.write_all(tiny::answer("200 OK", "", "sealed").as_bytes()).await;
+                let _ = stream.write_all(test_http_server::answer("200 OK", "", "sealed").as_bytes()).await;
                 let _ = stream.shutdown().await;
             }
         }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, agent, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, Received};
+use crate::test_runners::{Workshop, agent, failure_text, tool, unavailable_text};
 use nuncio_engine::ports::Runner;
 
 /// Answers with the received request.
@@ -18,7 +18,7 @@ fn mirror(received: &Received) -> String {
         "trace": received.header("traceparent"),
         "body": received.body,
     });
-    tiny::answer("200 OK", "content-type: application/json; charset=utf-8\r\n", &seen.to_string())
+    test_http_server::answer("200 OK", "content-type: application/json; charset=utf-8\r\n", &seen.to_string())
 }
 
 async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
@@ -32,7 +32,7 @@ async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
 
 #[tokio::test]
 async fn get_sends_only_the_url_template() {
-    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let request =
         r#"{ url = "http://HOST/rooms/{{ args.id }}?q={{ args.q }}", headers = { X-Key = "{{ secrets.key }}" } }"#;
     let seen = ask(address, request, json!({"id": "a/../b", "q": "x&y=z#", "more": "unseen"})).await;
@@ -43,7 +43,7 @@ async fn get_sends_only_the_url_template() {
 
 #[tokio::test]
 async fn post_sends_arguments_or_declared_body() {
-    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let seen = ask(address, r#"{ method = "POST", url = "http://HOST/" }"#, json!({"room": 12})).await;
     assert_eq!((&seen["body"], &seen["kind"]), (&json!("{\"room\":12}"), &json!("application/json")));
 
@@ -61,13 +61,19 @@ async fn post_sends_arguments_or_declared_body() {
 
 #[tokio::test]
 async fn responses_become_output_or_failures() {
-    let address = tiny::serve_whole(|received| match received.line() {
-        "GET /text HTTP/1.1" => tiny::answer("200 OK", "content-type: text/plain\r\n", "42"),
-        "GET /json HTTP/1.1" => tiny::answer("201 Created", "content-type: application/problem+json\r\n", "42"),
+    let address = test_http_server::serve_whole(|received| match received.line() {
+        "GET /text HTTP/1.1" => test_http_server::answer("200 OK", "content-type: text/plain\r\n", "42"),
+        "GET /json HTTP/1.1" => {
+            test_http_server::answer("201 Created", "content-type: application/problem+json\r\n", "42")
+        }
         "GET /none HTTP/1.1" => "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_owned(),
-        "GET /broken HTTP/1.1" => tiny::answer("200 OK", "content-type: application/json\r\n", "{"),
-        "GET /moved HTTP/1.1" => tiny::answer("301 Moved Permanently", "location: http://169.254.169.254/\r\n", ""),
-        _ => tiny::answer("404 Not Found", "", &format!("no such \u{1b}room, hunter22 {}", "x".repeat(5000))),
+        "GET /broken HTTP/1.1" => test_http_server::answer("200 OK", "content-type: application/json\r\n", "{"),
+        "GET /moved HTTP/1.1" => {
+            test_http_server::answer("301 Moved Permanently", "location: http://169.254.169.254/\r\n", "")
+        }
+        _ => {
+            test_http_server::answer("404 Not Found", "", &format!("no such \u{1b}room, hunter22 {}", "x".repeat(5000)))
+        }
     })
     .await;
     let workshop = Workshop::new();
@@ -105,7 +111,7 @@ async fn unreachable_service_error_contains_no_secret() {
 
 #[tokio::test]
 async fn arguments_cannot_change_request_origin() {
-    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let workshop = Workshop::new();
     let run = format!("{{ http = {{ url = \"http://{address}/rooms/{{{{ args.id }}}}/beds\" }} }}");
     let agent = workshop.resolve(&tool("ask", &run)).await.unwrap();

@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::fake_server;
 use crate::processes;
-use crate::workshop::{self, Workshop, failure_text, tool, unavailable_text};
+use crate::test_mcp_server;
+use crate::test_runners::{self, Workshop, failure_text, tool, unavailable_text};
 
 const SECRETS: &str = "[secrets]\nkey = { file = \"key\" }\n";
 
@@ -23,7 +23,7 @@ fn workshop() -> Workshop {
 
 /// Agent that imports all tools of one fake server.
 fn importing(mode: &str) -> String {
-    format!("{}{SECRETS}", fake_server::section("fake", mode, "import = true"))
+    format!("{}{SECRETS}", test_mcp_server::section("fake", mode, "import = true"))
 }
 
 async fn pid(workshop: &Workshop, agent: &Arc<Agent>) -> u32 {
@@ -43,7 +43,7 @@ async fn all_pages_of_tools_are_imported() {
 }
 
 #[tokio::test]
-async fn imports_follow_the_agent_file() {
+async fn mcp_import_list_selects_tools_and_unknown_or_duplicate_tools_are_refused() {
     let workshop = workshop();
     let resolve = async |sections: &[String]| {
         let resolved = workshop.resolve(&format!("{}{SECRETS}", sections.concat())).await;
@@ -52,7 +52,7 @@ async fn imports_follow_the_agent_file() {
         }
         resolved
     };
-    let section = |name, mode, rest| fake_server::section(name, mode, rest);
+    let section = |name, mode, rest| test_mcp_server::section(name, mode, rest);
 
     let agent = resolve(&[section("a", "plain", "import = [\"last\", \"pid\"]\nexpose = false")]).await.unwrap();
     assert_eq!(agent.tools.len(), 2);
@@ -102,7 +102,7 @@ async fn unreachable_http_server_is_unavailable() {
 }
 
 #[tokio::test]
-async fn results_errors_secrets_and_traces_are_passed_on() {
+async fn mcp_call_passes_secret_and_trace_and_returns_result_or_error() {
     let workshop = workshop();
     let ghost = tool("ghost", r#"{ mcp = "fake" }"#);
     let agent = workshop.resolve(&format!("{ghost}{}", importing("plain"))).await.unwrap();
@@ -174,7 +174,8 @@ async fn killed_server_is_restarted_after_delay() {
 #[tokio::test]
 async fn failing_server_is_retried_with_growing_delays() {
     let workshop = workshop();
-    let file = format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), fake_server::section("fake", "dies", ""));
+    let file =
+        format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), test_mcp_server::section("fake", "dies", ""));
     let agent = workshop.resolve(&file).await.unwrap();
     for rest in [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000_u64] {
         let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
@@ -209,7 +210,8 @@ async fn dropped_call_does_not_stop_slow_server_start() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
-    let file = format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), fake_server::section("fake", &mode, ""));
+    let file =
+        format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), test_mcp_server::section("fake", &mode, ""));
     let agent = workshop.resolve(&file).await.unwrap();
     let mut gate = tokio::select! {
         outcome = workshop.run(&agent, "pid", json!({})) => panic!("it came through: {outcome:?}"),
@@ -223,7 +225,7 @@ async fn dropped_call_does_not_stop_slow_server_start() {
 
 /// Agent whose server has a child process, and the id of that child.
 async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
-    let mut command: Vec<String> = serde_json::from_str(&fake_server::command()).unwrap();
+    let mut command: Vec<String> = serde_json::from_str(&test_mcp_server::command()).unwrap();
     let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];
     command.splice(0..0, wrapper.map(str::to_owned));
     let file = format!(
@@ -267,7 +269,7 @@ async fn unchanged_server_survives_agent_reload() {
     workshop.runners.release(&old).await;
     assert_eq!(pid(&workshop, &new).await, first);
     // An agent that cannot be resolved releases the servers it held.
-    let broken = fake_server::section("fake", "plain", "import = [\"nothing\"]");
+    let broken = test_mcp_server::section("fake", "plain", "import = [\"nothing\"]");
     workshop.resolve(&format!("{broken}{SECRETS}")).await.unwrap_err();
     assert_eq!(pid(&workshop, &new).await, first);
     workshop.runners.release(&new).await;
@@ -280,6 +282,6 @@ async fn debug_output_contains_no_secret() {
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let shown = format!("{:?}", workshop.runners);
     assert!(!shown.contains("hunter22"), "{shown}");
-    assert_eq!(workshop::agent(&importing("plain")).secrets, agent.secrets);
+    assert_eq!(test_runners::agent(&importing("plain")).secrets, agent.secrets);
     workshop.runners.release(&agent).await;
 }

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use crate::thinking::TestBrain;
-use crate::tiny::{self, Received};
+use crate::test_brain::TestBrain;
+use crate::test_http_server::{self, Received};
 
 #[path = "model/failures.rs"]
 mod failures;
@@ -27,7 +27,7 @@ type Log = Arc<Mutex<Vec<Received>>>;
 async fn server(answers: Vec<String>) -> (String, Log) {
     let log = Log::default();
     let seen = Arc::clone(&log);
-    let address = tiny::serve(move |received, mut stream: TcpStream| {
+    let address = test_http_server::serve(move |received, mut stream: TcpStream| {
         let mut log = seen.lock().unwrap();
         let answer = answers[log.len().min(answers.len() - 1)].clone();
         log.push(received);

@@ -7,7 +7,7 @@ use std::process::Command;
 use nuncio_engine::ports::Runner;
 use serde_json::json;
 
-use crate::workshop::{Workshop, failure_text};
+use crate::test_runners::{Workshop, failure_text};
 
 fn tool(variable: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from);

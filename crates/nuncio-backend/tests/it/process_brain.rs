@@ -8,8 +8,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use crate::processes;
-use crate::thinking::TestBrain;
-use crate::workshop::Workshop;
+use crate::test_brain::TestBrain;
+use crate::test_runners::Workshop;
 
 /// Brain that is a shell script with the key in its environment.
 fn sh(script: &str) -> TestBrain {
@@ -46,7 +46,7 @@ async fn program_gets_prompt_as_one_json_line() {
 }
 
 #[tokio::test]
-async fn all_kinds_of_output_lines_are_applied() {
+async fn every_kind_of_output_line_of_a_process_brain_takes_effect() {
     let script = r#"
 cat > /dev/null
 echo '{"thinking":"hm"}'

@@ -7,8 +7,8 @@ use nuncio_engine::ports::Runner as _;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::tiny::{self, Received};
-use crate::workshop::{Workshop, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, Received};
+use crate::test_runners::{Workshop, failure_text, tool, unavailable_text};
 
 /// Host with one skill, `a/b`, and the received requests.
 struct Host {
@@ -23,12 +23,12 @@ impl Host {
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
         let (log, stopped) = (Arc::clone(&received), Arc::new(Notify::new()));
         let bell = Arc::clone(&stopped);
-        let address = tiny::serve_whole(move |request| {
+        let address = test_http_server::serve_whole(move |request| {
             let origin = format!("http://{}", request.header("host").unwrap());
             let looks = log.lock().unwrap().iter().filter(|one: &&Received| one.line().contains("/status/")).count();
             log.lock().unwrap().push(request.clone());
             let answer = |status: &str, body: Value| {
-                tiny::answer(status, "content-type: application/json\r\n", &body.to_string())
+                test_http_server::answer(status, "content-type: application/json\r\n", &body.to_string())
             };
             match request.line() {
                 "GET /.well-known/skill-sharing HTTP/1.1" => answer("200 OK", index(&origin)),
@@ -39,7 +39,7 @@ impl Host {
                     bell.notify_one();
                     answer("202 Accepted", state("running"))
                 }
-                _ => tiny::answer("404 Not Found", "", ""),
+                _ => test_http_server::answer("404 Not Found", "", ""),
             }
         })
         .await;

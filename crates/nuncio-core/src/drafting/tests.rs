@@ -39,7 +39,7 @@ fn blueprint_round_trips_through_json() {
 type Wrong = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
-fn each_blueprint_defect_is_reported() {
+fn each_invalid_blueprint_is_refused_with_the_pointer_of_the_fault() {
     let wrong: [Wrong; 23] = [
         ("no description", |it| it["description"] = json!(" "), "/description"),
         ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),

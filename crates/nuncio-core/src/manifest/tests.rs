@@ -397,7 +397,7 @@ fn values_exactly_at_the_limits_are_valid() {
 }
 
 #[test]
-fn open_object_and_missing_description_get_warnings() {
+fn input_schema_open_to_more_properties_or_missing_description_gets_a_warning() {
     let rules = |value: &Value| -> Vec<(String, String)> {
         let warnings = check(value).unwrap().warnings;
         warnings.into_iter().map(|warning| (warning.rule.to_string(), warning.pointer)).collect()
@@ -446,7 +446,7 @@ fn presets_have_english_and_chinese_texts() {
 }
 
 #[test]
-fn device_floor_of_mutating_scopes_is_at_least_medium() {
+fn device_sensitivity_floor_of_writing_scopes_is_at_least_medium() {
     let mut presets = Presets::default();
     for (id, floor) in [
         ("notes:write", Some("medium")),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn ascii_path_gives_same_words_as_general_path() {
+    fn ascii_and_unicode_word_splitting_give_the_same_words() {
         for text in [
             "Book the rooms",
             "searchRooms",

@@ -215,7 +215,7 @@ fn revoked_relation_accepts_no_further_entry() {
 }
 
 #[test]
-fn only_next_entry_with_expected_action_is_accepted() {
+fn relation_accepts_only_the_next_ledger_entry_of_the_requested_action() {
     let relation = granted();
     let device = DeviceId::parse("dev_1").unwrap();
     let name = || GrantId::parse("con_1").unwrap();

@@ -85,7 +85,7 @@ fn comparison_by_argument_equals_whole_comparison() {
 }
 
 #[test]
-fn finding_pointers_exist_in_whole_schemas() {
+fn finding_pointers_refer_to_the_complete_input_schema() {
     let old = closed(&json!({"a": {"type": "string"}, "b": {"enum": [1, 2]}, "c": {"type": "string"}}), &["c"]);
     let new = closed(&json!({"b": {"enum": [1]}, "c": {"type": "string"}, "d": {}}), &["c", "b", "d"]);
     let verdict = judge(&[old], &[new]);
@@ -113,7 +113,7 @@ fn finding_pointers_exist_in_whole_schemas() {
 }
 
 #[test]
-fn cached_comparison_is_reported_with_pointers_of_each_tool() {
+fn equal_arguments_of_several_tools_are_reported_for_each_tool() {
     let take = |limit: u64, also: &str| {
         closed(&json!({"n": {"type": "integer", "maximum": limit}, also: {"type": "boolean"}}), &[also])
     };

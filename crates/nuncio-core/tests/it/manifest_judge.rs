@@ -11,7 +11,7 @@ use crate::validators::is_valid;
 const CASES: &str = include_str!("../vectors/a2h/manifest_diff.json");
 
 #[test]
-fn worked_cases_give_expected_verdicts() {
+fn manifest_pairs_of_the_case_file_give_expected_verdicts() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     assert_eq!(cases.len(), 58);
     for case in &cases {

@@ -35,7 +35,7 @@ fn check(pairs: Vec<(Value, Value, Expected)>) {
 }
 
 #[test]
-fn type_and_enum_pairs_give_expected_findings() {
+fn table_of_type_and_enum_changes_gives_expected_compatibility() {
     check(vec![
         (json!({"type": "integer"}), json!({"type": "number"}), Fine),
         (json!({"type": "number"}), json!({"type": "integer"}), Breaks(R::TypeNarrowed)),
@@ -66,7 +66,7 @@ fn type_and_enum_pairs_give_expected_findings() {
 }
 
 #[test]
-fn number_pairs_give_expected_findings() {
+fn table_of_number_schema_changes_gives_expected_compatibility() {
     check(vec![
         (json!({"minimum": 1}), json!({"minimum": 0}), Fine),
         (json!({"minimum": 0}), json!({"minimum": 0.5}), Breaks(R::BoundTightened)),
@@ -111,7 +111,7 @@ fn number_pairs_give_expected_findings() {
 }
 
 #[test]
-fn string_pairs_give_expected_findings() {
+fn table_of_string_schema_changes_gives_expected_compatibility() {
     check(vec![
         (json!({"minLength": 3}), json!({"minLength": 2}), Fine),
         (json!({"minLength": 2}), json!({"minLength": 3}), Breaks(R::BoundTightened)),
@@ -154,7 +154,7 @@ fn string_pairs_give_expected_findings() {
 }
 
 #[test]
-fn array_pairs_give_expected_findings() {
+fn table_of_array_schema_changes_gives_expected_compatibility() {
     check(vec![
         (json!({"items": {"type": "integer"}}), json!({"items": {"type": "number"}}), Fine),
         (json!({"items": {"type": "number"}}), json!({"items": {"type": "integer"}}), Breaks(R::TypeNarrowed)),
@@ -247,7 +247,7 @@ fn array_pairs_give_expected_findings() {
 }
 
 #[test]
-fn object_pairs_give_expected_findings() {
+fn table_of_object_schema_changes_gives_expected_compatibility() {
     let closed = |names: Value| json!({"properties": names, "additionalProperties": false});
     check(vec![
         (
@@ -362,7 +362,7 @@ fn object_pairs_give_expected_findings() {
 }
 
 #[test]
-fn unevaluated_keyword_pairs_give_expected_findings() {
+fn table_of_unevaluated_keyword_changes_gives_expected_compatibility() {
     check(vec![
         (
             json!({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": false}),
@@ -428,7 +428,7 @@ fn unevaluated_keyword_pairs_give_expected_findings() {
 }
 
 #[test]
-fn alternative_pairs_give_expected_findings() {
+fn table_of_anyof_oneof_and_not_changes_gives_expected_compatibility() {
     check(vec![
         (json!({"anyOf": [{"type": "string"}]}), json!({"anyOf": [{"type": "string"}, {"type": "null"}]}), Fine),
         (
@@ -504,7 +504,7 @@ fn alternative_pairs_give_expected_findings() {
 }
 
 #[test]
-fn reference_pairs_give_expected_findings() {
+fn table_of_reference_changes_gives_expected_compatibility() {
     let tree = |value: Value| json!({"$defs": {"t": {"type": "object", "properties": {"v": value, "l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"});
     check(vec![
         (tree(json!({"type": "integer"})), tree(json!({"type": "number"})), Fine),

@@ -96,7 +96,7 @@ async fn one_of_8_processes_books_the_suite() {
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..PROCESSES {
         let file = file.clone();
-        starting.spawn(async move { Client::in_process("race::serve_the_hotel", &file).await });
+        starting.spawn(async move { Client::in_process("race::helper_process_serves_the_hotel", &file).await });
     }
     let desks = starting.join_all().await;
 
@@ -129,7 +129,7 @@ async fn one_of_8_processes_books_the_suite() {
 
 /// Not a test: the program of the child processes above.
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_the_hotel() {
+async fn helper_process_serves_the_hotel() {
     if let Some(db) = std::env::var_os("NUNCIO_DEMO_DB") {
         exit_process(&nuncio_demo::hotel(&PathBuf::from(db)).await);
     }

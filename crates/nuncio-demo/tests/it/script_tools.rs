@@ -25,7 +25,7 @@ async fn script_tools_are_listed_with_closed_schemas() {
 }
 
 #[tokio::test]
-async fn sum_is_the_shortest_json_number() {
+async fn add_tool_returns_the_sum_as_shortest_json_number() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for (a, b, expected) in [
         (json!(1), json!(2), "3"),
@@ -43,14 +43,14 @@ async fn sum_is_the_shortest_json_number() {
 }
 
 #[tokio::test]
-async fn lookup_returns_value_derived_from_key() {
+async fn lookup_tool_returns_a_value_derived_from_its_key() {
     let client = Client::in_memory(ScriptServer::new()).await;
     let result = client.call("lookup", json!({ "key": "température" })).await;
     assert_eq!(text(&result), "value-of-température");
 }
 
 #[tokio::test]
-async fn echo_is_structured_and_delayed() {
+async fn echo_tool_returns_structured_input_after_the_given_delay() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
         let result = client.call("echo", arguments).await;
@@ -67,7 +67,7 @@ async fn echo_is_structured_and_delayed() {
 }
 
 #[tokio::test]
-async fn fail_returns_code_and_message() {
+async fn fail_tool_returns_the_given_code_and_message() {
     let client = Client::in_memory(ScriptServer::new()).await;
     let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
     assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
@@ -97,7 +97,7 @@ async fn invalid_arguments_are_refused_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn script_serves_on_stdio_until_client_disconnects() {
     let nowhere = std::path::Path::new("");
-    let child = "script_tools::serve_the_script";
+    let child = "script_tools::helper_process_serves_the_script_tools";
     let (client, mut process) = Client::in_process(child, nowhere).await;
     assert_eq!(sum(&client, json!(1), json!(2)).await, "3");
     client.disconnect().await;
@@ -106,7 +106,7 @@ async fn script_serves_on_stdio_until_client_disconnects() {
 
 /// Not a test: the program of the child process above.
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_the_script() {
+async fn helper_process_serves_the_script_tools() {
     if std::env::var_os("NUNCIO_DEMO_DB").is_some() {
         exit_process(&nuncio_demo::script().await);
     }

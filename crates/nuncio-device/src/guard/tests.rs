@@ -173,7 +173,7 @@ fn each_forbidden_condition_gives_its_denial_reason() {
 }
 
 #[test]
-fn refusals_follow_protocol_order() {
+fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
     // Everything is wrong; correcting one fault shows the next.
     let mut scene = Scene::with(|scene| {
         scene.kind = ConversationType::Group;

@@ -7,7 +7,7 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
 use serde_json::json;
 
-use crate::pages_happened::Reader;
+use crate::pages_activity::Reader;
 use crate::scene::{Scene, manifest, scope};
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {

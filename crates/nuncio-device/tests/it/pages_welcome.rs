@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::pages_happened::Reader;
+use crate::pages_activity::Reader;
 use crate::scene::{Machine, Scene, invite};
 
 /// Client at the enrolment page.

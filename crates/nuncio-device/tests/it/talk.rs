@@ -233,7 +233,7 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn non_text_and_stateless_messages_are_marked() {
+async fn message_without_text_shows_a_placeholder_and_stateless_sealing_is_marked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let conversation = scene.conversation().await;
@@ -256,7 +256,7 @@ async fn non_text_and_stateless_messages_are_marked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_without_relation_is_shown_as_one_line() {
+async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     // The grant was signed by a device that this one does not trust, so it does not count here.

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded::Serializer;
 
-use super::pages_happened::{below_base, without_base};
+use super::pages_activity::{below_base, without_base};
 use super::scene::{Running, Scene};
 
 /// HTTP client signed in to the pages of a device.

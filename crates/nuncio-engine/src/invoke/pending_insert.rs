@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_submitter_is_notified_when_attempt_is_over() {
+    fn synchronous_submitter_is_notified_when_the_attempt_is_over() {
         let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         make(&entry);
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn timed_out_submitter_is_notified_after_commit_and_not_before() {
+    fn submitter_that_stops_waiting_is_notified_only_after_the_commit() {
         let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         entry.notify_committed();
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_uncommitted_insert_closes_the_receiver() {
+    fn dropping_an_uncommitted_execution_insert_closes_the_receiver() {
         let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         drop(entry);
         assert_eq!(answered.try_recv(), Err(TryRecvError::Closed));

@@ -140,7 +140,7 @@ async fn reverting_to_accepted_version_restores_suspended_scopes() {
 }
 
 #[tokio::test]
-async fn tool_that_returns_changed_is_breaking() {
+async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -289,7 +289,7 @@ async fn lowered_sensitivity_applies_only_after_new_consent() {
 }
 
 #[tokio::test]
-async fn manifest_is_refused_when_agent_used_too_many_names() {
+async fn manifest_is_refused_after_the_agent_declared_too_many_tool_names() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let many = |generation: usize| -> Value {

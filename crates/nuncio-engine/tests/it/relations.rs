@@ -33,7 +33,7 @@ async fn establish(
 }
 
 #[tokio::test]
-async fn unsigned_request_returns_the_entry_to_sign() {
+async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -64,7 +64,7 @@ async fn unsigned_request_returns_the_entry_to_sign() {
 }
 
 #[tokio::test]
-async fn entry_must_match_request_and_be_signed_by_the_calling_device() {
+async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device() {
     let world = World::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -244,7 +244,7 @@ async fn relation_is_inaccessible_to_third_parties() {
 }
 
 #[tokio::test]
-async fn one_time_and_timed_grants_end() {
+async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;

@@ -56,7 +56,7 @@ fn description_proofs_verify_as_the_vectors_say() {
 }
 
 #[test]
-fn literal_anp_07_proof_needs_the_literal_option() {
+fn proof_computed_literally_by_anp_07_verifies_only_with_the_literal_option() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();

@@ -58,7 +58,7 @@ fn document_proofs_are_reproduced_byte_for_byte() {
 }
 
 #[test]
-fn document_variants_authenticate_as_the_specification_says() {
+fn did_document_variants_authenticate_as_marked_in_the_vectors() {
     let mut accepted = 0;
     for case in cases(&vectors::did_documents(), "variants", 21) {
         let name = text(&case["name"]);
@@ -88,7 +88,7 @@ fn document_variants_authenticate_as_the_specification_says() {
 }
 
 #[test]
-fn w3c_proof_encoding_is_reproduced_byte_for_byte() {
+fn multibase_encoded_document_proof_is_reproduced_byte_for_byte() {
     let file = vectors::did_documents();
     let case = &file["variants"][0];
     assert_eq!(case["name"], "std_multibase_with_context");

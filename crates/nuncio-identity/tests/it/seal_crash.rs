@@ -124,7 +124,7 @@ fn ratchet_position(envelope: &[u8]) -> String {
 }
 
 #[test]
-fn process_recovers_after_failed_saves() {
+fn seal_identity_works_again_after_failed_saves_of_its_keys() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     send_text(&mut ada, &mut hotel, "m0").unwrap();
     let disk = Arc::new(MemoryKeyStore::new());

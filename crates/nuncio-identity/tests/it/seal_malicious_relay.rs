@@ -277,7 +277,7 @@ fn sealing_refuses_swapped_bundles_and_one_time_keys() {
 }
 
 #[test]
-fn one_time_key_used_twice_only_requires_a_rekey() {
+fn message_with_a_reused_one_time_key_is_readable_after_a_rekey() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let mut bob = TestIdentity::new(person("bob"), "phone", SealMode::Stateful);
     bob.review_keys(&hotel);

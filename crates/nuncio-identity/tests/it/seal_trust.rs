@@ -200,7 +200,7 @@ fn only_one_of_two_bundles_with_the_same_device_id_is_pinned() {
 }
 
 #[test]
-fn missing_device_is_reported_once() {
+fn device_missing_from_the_key_list_is_reported_once() {
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     let (phone, laptop) = (device_of_ada("phone"), device_of_ada("laptop"));
     hotel.party.review_keys(&person("ada"), &[phone.bundle(), laptop.bundle()], None).unwrap();
@@ -210,7 +210,7 @@ fn missing_device_is_reported_once() {
 }
 
 #[test]
-fn interceptor_device_changes_the_safety_number() {
+fn added_device_of_an_interceptor_makes_the_safety_numbers_differ() {
     let (mut ada, mut hotel) = (device_of_ada("phone"), TestIdentity::new(agent("hotel"), "main", SealMode::Stateful));
     let spy = TestIdentity::new(agent("hotel"), "spy", SealMode::Stateful);
     hotel.review_keys(&ada);

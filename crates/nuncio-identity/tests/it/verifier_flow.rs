@@ -74,7 +74,7 @@ const OTHERWISE: &[(&str, u16, &str)] =
     &[("legacy_wrong_domain", 401, "invalid_signature"), ("bad_digest", 401, "invalid_content_digest")];
 
 #[test]
-fn requests_are_authenticated_as_the_sdk_does() {
+fn requests_of_the_vector_file_are_authenticated_as_by_the_python_sdk() {
     let file = vectors::verifier_flow();
     for case in cases(&file, "cases", 26) {
         let name = text(&case["name"]);
@@ -133,7 +133,7 @@ fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
 }
 
 #[test]
-fn failed_request_does_not_consume_its_nonce() {
+fn nonce_of_a_request_that_fails_verification_can_be_used_again() {
     let file = vectors::verifier_flow();
     let find = |name| cases(&file, "cases", 26).into_iter().find(|case| case["name"] == name).unwrap();
     let mut verifier = Verifier::new(&file, "");

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_link_contains_only_known_names() {
+    fn console_page_url_omits_an_invalid_agent_name() {
         assert_eq!(address(None, None), "/");
         assert_eq!(address(None, Some("hotel-assistant")), "/?agent=hotel-assistant");
         assert_eq!(address(Some(Language::Chinese), Some("a")), "/?agent=a&lang=zh-CN");

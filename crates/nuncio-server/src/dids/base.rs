@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_address_is_accepted_only_if_no_operator_chose_it() {
+    fn did_base_follows_a_changed_port_only_if_no_operator_set_it() {
         let local = DidBase::at("http://localhost:1").unwrap();
         let recorded = |base: &str, chosen| RecordedBase { base: base.to_owned(), chosen };
         let (operator, listening) = (AddressSource::ByOperator, AddressSource::ByListening);

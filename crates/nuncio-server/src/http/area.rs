@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_documents_are_distinguished_from_acting_requests() {
+    fn only_get_of_public_document_paths_is_a_public_document() {
         let is_public = |method: Method, path: &str| Area::of(path).is_public_document(&method, path);
         for path in [
             "/aap/meta",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn anp_tokens_count_only_where_descriptions_link() {
+    fn anp_tokens_are_accepted_only_on_anp_and_agent_paths() {
         for path in ["/anp", "/agents/desk/rpc", "/agents/desk/information/a.json"] {
             assert!(Area::of(path).takes_anp_tokens(), "{path}");
         }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn reported_proxies_are_bounded() {
+    fn number_of_proxies_warned_about_is_limited() {
         let proxies = TrustedProxies::default();
         let mut headers = HeaderMap::new();
         headers.insert("via", "1.1 proxy".parse().unwrap());

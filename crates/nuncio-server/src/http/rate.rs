@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allowances_are_bounded_and_forgotten_when_whole() {
+    fn rate_limiter_remembers_a_limited_number_of_callers_until_their_allowance_is_full() {
         let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
         let mut allowances = Allowances::default();
         for key in 0..MAX_REMEMBERED {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn returned_allowance_can_be_taken_again() {
+    fn request_returned_to_the_rate_limiter_can_be_used_again() {
         let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
         let mut allowances = Allowances::default();
         assert!(allowances.take(rate, &(), now).is_ok());

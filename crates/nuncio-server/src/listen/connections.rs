@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn identified_connections_and_proxies_are_kept_and_the_reserve_is_used() {
+    fn connections_over_the_limit_use_the_reserve_and_close_no_identified_connection() {
         let connections = connections(2, 100);
         let (known, proxy) = (connections.open(from(1), false), connections.open(from(2), true));
         known.mark_identified();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_connections_that_ended() {
+    fn ended_connections_leave_no_entries_in_the_connection_table() {
         let connections = connections(4, 2);
         for round in 0..20 {
             let open: Vec<_> = (0..6).map(|last| connections.open(from(last % 2), round % 2 == 0)).collect();

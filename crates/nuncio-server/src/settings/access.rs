@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_open_or_left_out() {
+    fn loopback_setting_accepts_open_and_defaults_to_unset() {
         assert_eq!(load("", &[]).unwrap().access.loopback, None);
         let open = Some(LoopbackAccess::Open);
         assert_eq!(load("[access]\nloopback = \"open\"", &[]).unwrap().access.loopback, open);
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_of_loopback_are_refused_by_name() {
+    fn loopback_setting_other_than_open_is_refused_by_name() {
         for wrong in ["closed", "Open", "", "true"] {
             let refused = load(&format!("[access]\nloopback = {wrong:?}"), &[]).unwrap_err();
             assert!(refused.starts_with("nuncio.toml: access.loopback: "), "{refused}");

@@ -30,8 +30,8 @@ mod relay_keys;
 mod relay_shapes;
 #[path = "a2h/relay_sockets.rs"]
 mod relay_sockets;
-#[path = "a2h/rows.rs"]
-mod rows;
+#[path = "a2h/requirement_rows.rs"]
+mod requirement_rows;
 #[path = "a2h/socket_admission.rs"]
 mod socket_admission;
 #[path = "a2h/sockets.rs"]

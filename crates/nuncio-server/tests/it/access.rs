@@ -311,7 +311,7 @@ async fn loopback_is_open_until_the_first_key_is_created() {
 }
 
 #[tokio::test]
-async fn open_loopback_serves_local_beside_keys() {
+async fn open_loopback_server_serves_local_requests_without_a_key() {
     let builder = Gateway::builder().agent(DESK, &agent());
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
     let reader = gateway.key(&["notes:read"]).await;

@@ -84,7 +84,7 @@ pub(crate) async fn caller_decides(gateway: &Gateway, aap: &AapClient) {
 }
 
 #[tokio::test]
-async fn local_and_keys_approve_high_calls_for_their_person() {
+async fn local_callers_and_key_holders_may_approve_their_own_high_calls() {
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     caller_decides(&gateway, &gateway.aap()).await;
     caller_decides(&gateway, &gateway.key(&[]).await.aap).await;
@@ -98,7 +98,7 @@ async fn anonymous_caller_does_not_approve_high_calls() {
 }
 
 #[tokio::test]
-async fn token_of_an_agent_opens_aap_with_a_grant_alone_and_approves_nothing() {
+async fn agent_token_reaches_aap_only_with_a_grant_and_cannot_approve_calls() {
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     gateway.key(&[]).await;
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };

@@ -155,7 +155,7 @@ async fn signatures_over_the_rate_limit_are_not_checked() {
 }
 
 #[tokio::test]
-async fn forwarded_request_is_served_on_an_open_server_with_a_key_in_whichever_place_counts() {
+async fn forwarded_request_to_an_open_server_is_served_with_a_key_in_header_body_or_cookie() {
     let skill = "skill = { type = \"task\", access = \"public\", auth = { api_key = \"X-Shop-Key\" } }";
     let agent = desk(&[tool("shop", "printf sold", skill)]);
     let builder = Gateway::builder().agent(DESK, &agent);

@@ -136,7 +136,7 @@ async fn program_start_recorded(gateway: &Gateway, execution: &Execution) {
 }
 
 #[tokio::test]
-async fn attempts_interrupted_before_the_program_starts_do_not_count() {
+async fn attempts_interrupted_before_the_tool_starts_do_not_count_as_attempts() {
     let clock = ManualClock::new();
     // An MCP server that never answers: the call waits for its connection.
     let late = tool("late", "", OPEN).replace("command = [\"sh\", \"-c\", '''''']", "mcp = \"silent\"");

@@ -72,7 +72,7 @@ async fn sessions_and_audit_records_older_than_the_setting_are_deleted() {
 }
 
 #[tokio::test]
-async fn without_the_setting_nothing_is_deleted() {
+async fn without_retention_setting_no_session_or_audit_record_is_deleted() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
     let old = session_with_a_call(&gateway).await;

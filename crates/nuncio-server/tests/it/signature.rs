@@ -251,7 +251,7 @@ async fn request_used_before_a_restart_is_refused_after_it() {
 }
 
 #[tokio::test]
-async fn version_2_covers_method_and_target() {
+async fn version_2_signature_covers_method_and_target() {
     let it = Fixture::start(false).await;
     let now = it.now().to_string();
     let target = "/skills/desk/echo/invoke?a=%201&b=2";
@@ -272,7 +272,7 @@ async fn version_2_covers_method_and_target() {
 }
 
 #[tokio::test]
-async fn version_1_is_refused_for_get_and_delete_with_the_way_to_sign() {
+async fn version_1_signature_is_refused_for_get_and_delete_naming_version_2() {
     let it = Fixture::start(true).await;
     for method in [Method::GET, Method::DELETE] {
         let v1 = Request { method: method.clone(), ..sign(&it.secret, &it.now().to_string(), "nonce-01", b"") };

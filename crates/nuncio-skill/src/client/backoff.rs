@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_delay_doubles_from_the_descriptors_backoff() {
+    fn retry_delay_starts_at_the_backoff_of_the_descriptor_and_doubles() {
         let retry = |attempts: u64, backoff: u64| EndpointRetry {
             max_attempts: attempts.into(),
             backoff_ms: backoff.into(),

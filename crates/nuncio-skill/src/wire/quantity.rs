@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_round_up_and_negative_numbers_become_zero() {
+    fn number_as_integer_rounds_fractions_up_and_negative_numbers_to_zero() {
         for (text, number, count) in [
             ("0", 0, true),
             ("30000", 30_000, true),

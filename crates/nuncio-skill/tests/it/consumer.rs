@@ -368,7 +368,7 @@ async fn invalid_inputs_are_not_sent() {
 }
 
 #[tokio::test]
-async fn progress_names_the_endpoint() {
+async fn progress_event_contains_the_endpoint_of_the_skill() {
     let good = provider(|_, _| None).await;
     let world = World::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();

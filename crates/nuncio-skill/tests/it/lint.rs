@@ -143,7 +143,7 @@ fn fault_of_conditional_rule_states_the_condition() {
 }
 
 #[test]
-fn own_request_extensions_are_checked_without_warning() {
+fn idempotency_key_and_callback_url_in_the_context_are_validated() {
     let request = example(497);
     let set = |name: &str, value| with(Kind::InvocationRequest, request.clone(), &format!("/context/{name}"), value);
     let fine = (Vec::<String>::new(), Vec::<String>::new());

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_fault_is_described_in_words() {
+    fn certificate_error_is_explained_in_a_sentence() {
         let told = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
         let begins = "a cannot be reached: its certificate is not accepted: ";
         assert!(told("Other(OtherError(CaUsedAsEndEntity))").starts_with(&format!("{begins}it is an authority's own")));

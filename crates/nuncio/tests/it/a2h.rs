@@ -100,7 +100,7 @@ async fn user_commands_invite_list_and_revoke_devices() {
 /// `kill -9` between manifest and event: every version that was kept has its event, for the person and for
 /// the agent, and none has one that was not.
 #[tokio::test(flavor = "multi_thread")]
-async fn manifest_version_and_its_events_are_committed_together() {
+async fn manifest_version_and_its_notifications_survive_a_kill_together() {
     const KILLS: usize = 8;
     let home = Home::script();
     let mut server = home.start();

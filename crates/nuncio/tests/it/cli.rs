@@ -164,7 +164,7 @@ fn unreadable_agent_file_is_reported_with_the_reason() {
 }
 
 #[tokio::test]
-async fn printed_first_command_includes_a_key_where_needed() {
+async fn serve_prints_a_curl_command_with_a_key_header_only_if_keys_exist() {
     let home = Home::script();
     let greeted = async || {
         let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).typed();

@@ -104,7 +104,7 @@ fn widening_is_breaking_only_with_the_flag() {
 }
 
 #[test]
-fn diff_accepts_a_manifest_history_or_none() {
+fn diff_takes_earlier_manifests_and_null_for_no_manifest() {
     let readded = case("tool-readded-with-other-schema");
     let home = files(&readded);
     fs::write(home.path("past.json"), readded["history"][0].to_string()).unwrap();
@@ -158,7 +158,7 @@ fn unreadable_diff_input_exits_with_two() {
 }
 
 #[test]
-fn diff_pairs_answers_line_by_line() {
+fn diff_pairs_prints_one_verdict_per_input_line() {
     let home = Home::hotel();
     let cases = cases();
     let mut lines = String::new();

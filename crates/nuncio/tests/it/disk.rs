@@ -17,7 +17,7 @@ async fn readyz(server: &Server) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failing_commits_end_the_turn_and_readiness_until_they_succeed_again() {
+async fn failing_commits_end_the_turn_and_make_readyz_fail_until_they_succeed() {
     let tool = shell_tool("hold", HOLD);
     let home = Home::with_agent(&format!("{SCRIPTED}{tool}"));
     let server = home.start();

@@ -18,12 +18,14 @@ use crate::client::{Client, call};
 use crate::home::{Home, SCRIPT, SCRIPTED};
 use crate::process::Server;
 
+#[path = "sealed/call_outcomes.rs"]
+mod call_outcomes;
 #[path = "sealed/consent.rs"]
 mod consent;
 #[path = "device.rs"]
 mod device;
-#[path = "device_beside.rs"]
-mod device_beside;
+#[path = "device_commands.rs"]
+mod device_commands;
 #[path = "device_storage.rs"]
 mod device_storage;
 #[path = "device_tools.rs"]
@@ -34,18 +36,16 @@ mod devices;
 mod hostile;
 #[path = "sealed/killed.rs"]
 mod killed;
+#[path = "sealed/network_tap.rs"]
+mod network_tap;
 #[path = "sealed/protocols.rs"]
 mod protocols;
 #[path = "sealed/rate_limit.rs"]
 mod rate_limit;
 #[path = "sealed/relay_blindness.rs"]
 mod relay_blindness;
-#[path = "sealed/rows.rs"]
-mod rows;
 #[path = "sealed/sdk.rs"]
 mod sdk;
-#[path = "sealed/tap.rs"]
-mod tap;
 #[path = "sealed/wire.rs"]
 mod wire;
 

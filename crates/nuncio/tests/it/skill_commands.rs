@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, mode};
 use crate::process::{Nuncio, Ran, until};
-use crate::stub::{Stub, descriptor};
+use crate::stub_provider::{Stub, descriptor};
 
 fn good() -> Stub {
     Stub::start(|_| {}, "completed")

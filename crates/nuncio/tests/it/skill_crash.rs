@@ -32,7 +32,7 @@ fn counting() -> Home {
 const SKILL: &str = "script/count";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accepted_executions_survive_twenty_kills_and_run_one_at_a_time() {
+async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_once() {
     let home = counting();
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let (mut acknowledged, mut unsure) = (0, 0);

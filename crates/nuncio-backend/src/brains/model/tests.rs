@@ -282,7 +282,7 @@ fn stream_errors_and_malformed_events_are_reported() {
 }
 
 #[test]
-fn every_provider_has_an_address_and_a_window() {
+fn every_model_provider_has_a_base_url_and_context_window() {
     for provider in Provider::ALL {
         let mut spec = requests::spec(provider);
         let url = super::provider::address(&spec).unwrap();

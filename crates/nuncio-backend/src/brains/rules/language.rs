@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_chinese_is_enforced_by_option() {
+    fn language_option_enforces_chinese_but_not_english() {
         assert_eq!(Language::enforced("简体中文"), Some(Chinese));
         assert_eq!(Language::enforced("zh-CN"), Some(Chinese));
         assert_eq!(Language::enforced("English"), None);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_keywords_count_once() {
+    fn characters_matched_by_several_keywords_count_once() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert_eq!(covered(&words(&["cancel", "cancel my booking", "booking"]), "cancel my booking please"), 17);
         assert_eq!(covered(&words(&["book", "room"]), "a roomy bookshop"), 0);

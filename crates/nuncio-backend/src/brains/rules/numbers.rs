@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn number_before_a_unit_is_not_free() {
+    fn number_of_rooms_or_nights_is_not_taken_as_number_of_guests() {
         assert_eq!(free("one room for 3 nights for two"), [2]);
         assert_eq!(free("帮我查一下,订一个房间,住三晚,两个人"), [2]);
         assert_eq!(free("第一次来,3位"), [3]);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_are_left_as_they_are() {
+    fn output_without_a_refused_path_gets_no_permission_hint_or_a_vague_one() {
         assert_eq!(find("no rooms left in /srv/notes", &ConfinementRules::default()), None);
         let said =
             find("sqlite3.OperationalError: unable to open database file", &ConfinementRules::default()).unwrap();

@@ -3,11 +3,11 @@
 use super::*;
 
 fn error(status: &str, headers: &str, message: &str) -> String {
-    tiny::answer(status, headers, &json!({"error": {"message": message}}).to_string())
+    test_http_server::answer(status, headers, &json!({"error": {"message": message}}).to_string())
 }
 
 #[tokio::test]
-async fn busy_server_is_retried_after_retry_after() {
+async fn busy_model_server_is_retried_after_retry_after_or_default_delay() {
     let (at, log) = server(vec![
         error("429 Too Many Requests", "retry-after: 7\r\n", "slow down"),
         error("503 Service Unavailable", "", "busy"),
@@ -26,7 +26,7 @@ async fn busy_server_is_retried_after_retry_after() {
 }
 
 #[tokio::test]
-async fn retry_waits_for_retry_after() {
+async fn model_request_is_not_retried_before_retry_after_passed() {
     let (at, log) = server(vec![error("429 Too Many Requests", "retry-after: 7\r\n", "slow down"), hello()]).await;
     let thinker = brain("openai", &at, "");
     let mut step = Box::pin(thinker.think());
@@ -41,7 +41,7 @@ async fn retry_waits_for_retry_after() {
 }
 
 #[tokio::test]
-async fn retry_after_date_is_parsed() {
+async fn retry_after_given_as_http_date_delays_the_retry() {
     // The workshop's clock starts at 2026-11-15, 11:00 UTC.
     let later = "retry-after: Sun, 15 Nov 2026 11:00:05 GMT\r\n";
     let (at, log) = server(vec![error("529 Overloaded", later, "overloaded"), hello()]).await;
@@ -87,9 +87,9 @@ async fn unreachable_server_is_retried_and_named() {
 
 #[tokio::test]
 async fn error_contains_no_secret() {
-    let address = tiny::serve_whole(|received| {
+    let address = test_http_server::serve_whole(|received| {
         let key = received.header("authorization").unwrap_or_default().to_owned();
-        tiny::answer("401 Unauthorized", "", &format!("<html>{key} is wrong\u{1b}[31m</html>"))
+        test_http_server::answer("401 Unauthorized", "", &format!("<html>{key} is wrong\u{1b}[31m</html>"))
     })
     .await;
     let why = brain("openai", &format!("http://user:pass@{address}/?key=secret"), "").think().await.failure();
@@ -127,10 +127,12 @@ async fn interrupted_answer_is_an_error_and_not_retried() {
 #[tokio::test]
 async fn response_without_event_stream_is_an_error() {
     let whole = json!({"choices": [{"message": {"content": "Hello"}}]}).to_string();
-    let (at, log) = server(vec![tiny::answer("200 OK", "content-type: application/json\r\n", &whole)]).await;
+    let (at, log) =
+        server(vec![test_http_server::answer("200 OK", "content-type: application/json\r\n", &whole)]).await;
     let why = brain("openai", &at, "").think().await.failure();
     assert!(why.starts_with("openai (127.0.0.1) answered with no stream of events: "), "{why}");
-    let (at, _) = server(vec![tiny::answer("200 OK", "content-type: text/html\r\n", "<h1>Welcome</h1>")]).await;
+    let (at, _) =
+        server(vec![test_http_server::answer("200 OK", "content-type: text/html\r\n", "<h1>Welcome</h1>")]).await;
     let why = brain("openai", &at, "").think().await.failure();
     assert!(why.contains("ended without saying that it was finished"), "{why}");
     assert_eq!(log.lock().unwrap().len(), 1);
@@ -152,7 +154,7 @@ async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::
     let (started, starts) = oneshot::channel();
     let (left, leaves) = oneshot::channel();
     let ends = Arc::new(Mutex::new(Some((started, left))));
-    let address = tiny::serve(move |_, mut stream: TcpStream| {
+    let address = test_http_server::serve(move |_, mut stream: TcpStream| {
         let ends = ends.lock().unwrap().take();
         async move {
             let Some((started, left)) = ends else { return };

@@ -89,7 +89,7 @@ async fn answer_in_single_byte_chunks_is_parsed() {
         answer.extend_from_slice(b"\r\n");
     }
     answer.extend_from_slice(b"0\r\n\r\n");
-    let address = tiny::serve(move |_, mut stream: TcpStream| {
+    let address = test_http_server::serve(move |_, mut stream: TcpStream| {
         let answer = answer.clone();
         async move {
             stream.set_nodelay(true).unwrap();

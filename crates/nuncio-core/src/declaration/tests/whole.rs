@@ -262,7 +262,7 @@ fn oversized_file_is_refused() {
 }
 
 #[test]
-fn fault_exposes_position_key_and_help() {
+fn agent_file_fault_has_file_line_column_and_key() {
     let faults = parse("x.toml", "[agent]\nname = \"a\"\nversion = \"1\"\n").unwrap_err();
     let [fault] = faults.0.as_slice() else { panic!("{faults}") };
     assert_eq!((fault.file.as_str(), fault.line, fault.column, fault.key.as_str()), ("x.toml", 3, 11, "agent.version"));

@@ -65,7 +65,7 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn generated_sample_is_valid() {
+    fn sample_value_generated_for_a_schema_is_valid() {
         let plain = [
             json!(true),
             json!({"const": {"a": 1}, "title": "t"}),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn complex_schema_has_no_sample() {
+    fn no_sample_value_is_generated_for_a_complex_schema() {
         let hard = [
             json!(false),
             json!({}),

@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn irregular_or_oversized_regex_is_not_understood() {
+    fn regex_with_lookahead_backreference_or_huge_repeat_is_not_parsed() {
         for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
             assert!(Regex::parse(pattern, Dot::NotLineFeed).is_none(), "{pattern}");
         }
     }
 
     #[test]
-    fn dot_matches_according_to_chosen_reading() {
+    fn regex_dot_excludes_carriage_return_only_with_line_terminator_option() {
         assert!(Regex::parse("^.$", Dot::NotLineFeed).unwrap().is_match("\r"));
         assert!(!Regex::parse("^.$", Dot::NotLineTerminator).unwrap().is_match("\r"));
     }

@@ -88,7 +88,7 @@ fn assert_empty(queue: &ExecutionQueue) {
 }
 
 #[test]
-fn full_lane_queues_executions_first_in_first_out() {
+fn executions_over_the_concurrency_of_a_skill_wait_in_order_of_acceptance() {
     let queue = queue(2);
     let lives: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
     assert_eq!(enter(&queue, &lives[0]), ["exe_0"]);
@@ -173,7 +173,7 @@ fn caller_at_running_limit_is_skipped_until_one_ends() {
 }
 
 #[test]
-fn callers_last_slot_goes_to_its_longest_waiting_execution() {
+fn free_slot_of_a_caller_goes_to_its_longest_waiting_execution() {
     for lanes in [["a", "b"], ["b", "a"]] {
         let limits = ExecutionLimits { running_per_caller: 1, ..ExecutionLimits::default() };
         let queue = ExecutionQueue::new(limits);
@@ -298,7 +298,7 @@ fn human_work_uses_no_concurrency_slots() {
 }
 
 #[test]
-fn only_fixed_answer_without_scope_or_approval_is_instant() {
+fn only_tool_with_fixed_answer_without_scope_or_approval_runs_instantly() {
     let tool = |more: &str| {
         let agent = format!(
             "[agent]\nname = \"depot\"\nversion = \"1.0.0\"\ndescription = \"A depot.\"\n\

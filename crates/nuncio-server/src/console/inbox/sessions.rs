@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_keys_delay_only_their_own_address() {
+    fn wrong_sign_in_keys_delay_only_further_attempts_from_their_address() {
         let sessions = Sessions::default();
         let [one, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
         for _ in 0..FREE_TRIES {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_addresses_are_bounded() {
+    fn number_of_addresses_with_failed_sign_ins_is_limited() {
         let sessions = Sessions::default();
         for number in 0..=u32::try_from(MAX_ADDRESSES).unwrap() {
             sessions.tried(Some(IpAddr::from(number.to_be_bytes())), at(u64::from(number / 100)));

@@ -95,7 +95,7 @@ fn documented() -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn examples_in_the_documents_work() {
+async fn agent_file_examples_of_the_a2h_documentation_are_served() {
     let blocks = documented();
     let [agent, settings, scopes] = blocks[..] else { panic!("{blocks:#?}") };
     let head = "[agent]\nname = \"helper\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n";

@@ -138,7 +138,7 @@ async fn public_agents_are_searched_by_text_in_pages() {
 }
 
 #[tokio::test]
-async fn agent_account_is_patched_per_field() {
+async fn patch_of_an_agent_account_changes_only_the_given_fields() {
     let world = World::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes", "description": "Keeps notes."})).await;

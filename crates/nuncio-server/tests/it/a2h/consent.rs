@@ -145,7 +145,7 @@ async fn consent_without_a_required_scope_is_refused() {
 }
 
 #[tokio::test]
-async fn consent_lasts_once_for_a_time_or_until_revoked() {
+async fn consent_ends_after_one_use_or_at_its_time() {
     let world = World::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;

@@ -150,7 +150,7 @@ async fn negotiation_offers_only_what_the_caller_may_use() {
 }
 
 #[tokio::test]
-async fn high_tool_is_negotiated_as_one_that_waits_for_a_person() {
+async fn negotiation_of_a_high_tool_adds_human_authorization_and_approval_time() {
     let world = world().await;
     world.grant(&world.ada, "danger:do").await;
     let plain = outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).unwrap();

@@ -59,7 +59,7 @@ async fn messaging_capability_is_offered_only_to_did_callers() {
 type Rule = (&'static str, fn(&mut Value), i64);
 
 #[tokio::test]
-async fn every_core_binding_rule_has_its_error() {
+async fn each_violated_anp_core_binding_rule_gets_its_error_code() {
     let world = world().await;
     let rules: Vec<Rule> = vec![
         ("id a number", |it| it["id"] = json!(1), 1000),

@@ -16,7 +16,7 @@ async fn start(issuer: &Issuer, people: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn subject_needs_a_scope_of_the_agent_unless_its_issuer_is_marked_as_people() {
+async fn token_subject_needs_a_scope_of_the_agent_unless_its_issuer_is_marked_as_people() {
     let issuer = Issuer::start().await;
     let token = async |scope: &str| issuer.forge("own", json!({}), json!({"scope": scope})).await;
     let (without, with) = (token("profile mail:send").await, token("danger:do").await);

@@ -46,7 +46,7 @@ fn ids(connection: &Connection) -> Vec<String> {
 }
 
 #[test]
-fn conflict_fails_only_its_own_unit_of_a_group() {
+fn conflicting_commit_of_a_group_does_not_fail_the_others() {
     let (_folder, _, connection) = store();
     let outcomes = commit_group(&connection, &[create("a", 1), create("a", 1), create("b", 1)]);
     assert_eq!(outcomes, [Ok(()), Err(StoreError::Conflict(Conflict::Exists)), Ok(())]);
@@ -93,7 +93,7 @@ fn commit_fails_while_another_process_holds_the_lock() {
 }
 
 #[test]
-fn failed_commit_fails_every_unit_of_its_group() {
+fn failed_group_commit_fails_every_commit_of_the_group() {
     let (_folder, _, connection) = store();
     // A foreign key checked only at the commit makes the commit itself fail.
     connection

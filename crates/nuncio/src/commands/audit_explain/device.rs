@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_matches_the_audit_record_is_valid() {
+    fn device_entry_that_matches_the_server_record_is_valid() {
         assert_eq!(states(&chain("ok"), None), named("entry 1", "holds"));
         assert_eq!(states(&chain("denied"), Some("denied")), named("entry 1", "holds"));
         assert_eq!(states(&chain("ok"), Some("tool_timeout")), named("entry 1", "holds"), "the answer came too late");
     }
 
     #[test]
-    fn changed_entry_is_named() {
+    fn changed_device_entry_is_reported_as_changed() {
         let text = chain("ok");
         for (from, to) in [
             (r#""asked":true"#, r#""asked":false"#),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rehashed_entry_that_contradicts_the_audit_record_is_named() {
+    fn rehashed_device_entry_that_contradicts_the_server_record_is_reported() {
         assert_eq!(states(&chain("ok"), Some("denied")), named("entry 1", "changed"));
         assert_eq!(states(&chain("denied"), None), named("entry 1", "changed"));
         let mut other = entry("ok", Digest::ZERO, 1);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_entry_is_named() {
+    fn missing_device_entry_is_reported() {
         assert_eq!(states(r#"{"entries": []}"#, None), named("entry", "missing"));
     }
 }

@@ -25,7 +25,7 @@ mod tests {
     }
 
     #[test]
-    fn host_is_tried_below_aap_first() {
+    fn chat_target_without_path_is_tried_at_aap_before_the_root() {
         assert_eq!(tried("localhost:7400"), ["http://localhost:7400/aap", "http://localhost:7400/"]);
         assert_eq!(tried("agents.example:8443"), ["https://agents.example:8443/aap", "https://agents.example:8443/"]);
         assert_eq!(tried("https://localhost:1/"), ["https://localhost:1/aap", "https://localhost:1/"]);

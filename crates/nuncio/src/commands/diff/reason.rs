@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_earlier_manifest_has_a_reason_and_other_findings_have_none() {
+    fn finding_about_an_unreadable_earlier_manifest_has_a_reason() {
         let (mut more, mut past) = (good(), good());
         more["tools"][0]["input_schema"]["required"] = json!(["a"]);
         more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));

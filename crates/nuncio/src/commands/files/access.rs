@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_arguments_of_the_command_are_allowed() {
+    fn generated_agent_file_allows_the_folders_named_in_the_mcp_command() {
         let world = tempfile::tempdir().unwrap();
         let at = |path: &str| world.path().join(path).display().to_string();
         std::fs::create_dir_all(at("agent")).unwrap();

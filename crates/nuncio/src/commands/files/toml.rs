@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn null_values_are_left_out() {
+    fn null_values_are_left_out_of_generated_toml() {
         let schema =
             json!({"type": "object", "properties": {"a": {"default": null, "enum": ["x", null]}}, "x": {"y": null}});
         let expected = json!({"type": "object", "properties": {"a": {"enum": ["x"]}}, "x": {}});

@@ -73,7 +73,7 @@ async fn aap_session_reaches_only_the_device_of_its_linked_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_skill_is_offered_only_to_linked_callers() {
+async fn skill_of_a_device_tool_is_offered_only_to_callers_linked_to_a_person() {
     let house = House::new().await;
     let hers = house.consumer(&house.hers);
     let (status, index) = hers.get("/.well-known/skill-sharing").await;
@@ -105,7 +105,7 @@ async fn device_skill_is_offered_only_to_linked_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_method_over_json_rpc_exists_only_for_linked_callers() {
+async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_person() {
     let house = House::new().await;
     let ask = async |key: &str| {
         let consumer = house.consumer(key);

@@ -8,7 +8,7 @@ use nuncio_core::ids::AgentId;
 use nuncio_testkit::a2h::{SealedDevice, content_key_in};
 use serde_json::json;
 
-use super::tap::Tap;
+use super::network_tap::NetworkTap;
 use super::{PLACE, RelayProcess, SCOPE, SECRET, World, decoded, memory, read_file, reads};
 use crate::client::play;
 use crate::process::until;
@@ -55,7 +55,7 @@ fn spellings(text: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let relay = RelayProcess::start(&[("NUNCIO_LOG_LEVEL", "debug")]).await;
-    let tap = Tap::before(relay.port);
+    let tap = NetworkTap::before(relay.port);
     let mut world = World::of(relay, Some(&tap.url)).await;
     let device = SealedDevice::start(&tap.url, &world.relay.invite("ada"), memory(), read_file).await;
     device.allow(&world.agent_id, &[SCOPE]).await;

@@ -118,7 +118,7 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
 
 /// The seed's §3.3, row by row: what the device answers, what the app's history says, what the record says.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_specification_outcome_is_text_for_the_app_and_a_code_in_the_record() {
+async fn every_device_response_gives_its_text_to_the_app_and_its_code_to_the_audit_record() {
     let error = |code: &str, message: &str| json!({"status": "error", "error_code": code, "message": message});
     let denied = |reason: &str| json!({"status": "denied", "reason": reason});
     let rows = [

@@ -138,7 +138,7 @@ fn new_date_is_not_combined_with_remembered_date() {
 }
 
 #[test]
-fn reply_names_tool_that_is_not_offered() {
+fn reply_asks_to_enable_the_needed_tool_when_it_is_disabled() {
     let mut hotel = Subject::hotel();
     hotel.is_switched_on = false;
     check(

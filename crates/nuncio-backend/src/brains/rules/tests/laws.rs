@@ -62,7 +62,7 @@ fn very_long_history_gets_a_reply() {
 }
 
 #[test]
-fn messages_beyond_the_limit_are_ignored() {
+fn messages_before_the_history_limit_are_ignored() {
     let mut history = vec![Message::user("book a room")];
     history.extend(std::iter::repeat_n(Message::assistant(vec![]), 200));
     history.push(Message::user("2026-12-24"));
@@ -70,7 +70,7 @@ fn messages_beyond_the_limit_are_ignored() {
 }
 
 #[test]
-fn meaningless_messages_get_a_reply() {
+fn history_without_user_text_gets_an_apology() {
     for history in
         [vec![], vec![Message::user("")], vec![call("make_reservation", "c")], vec![Message::assistant(vec![])]]
     {

@@ -13,7 +13,7 @@ use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, OfferedTool, Prompt};
 use serde_json::Value;
 
-use crate::workshop::Workshop;
+use crate::test_runners::Workshop;
 
 /// Result of one step.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn published_files_match_the_types() {
+fn published_schema_files_equal_those_generated_from_the_types() {
     for (name, text) in files() {
         assert!(published_file("draft", name) == text, "schema/draft/{name} is stale: run `cargo xtask schema`");
         assert!(
@@ -46,7 +46,7 @@ fn published_files_match_the_types() {
 }
 
 #[test]
-fn schema_has_the_specified_names_and_descriptor_as_root() {
+fn published_schema_has_the_specified_definitions_and_the_descriptor_as_root() {
     let schema = schema();
     let defs: BTreeSet<_> = schema["$defs"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(defs, NAMES.into_iter().collect());
@@ -57,7 +57,7 @@ fn schema_has_the_specified_names_and_descriptor_as_root() {
 }
 
 #[test]
-fn schema_uses_only_keywords_of_the_mapping() {
+fn published_schema_uses_only_the_keywords_named_in_the_specification() {
     fn collect_keywords(schema: &Value, found: &mut BTreeSet<String>) {
         let Value::Object(map) = schema else { return };
         for (keyword, value) in map {
@@ -87,7 +87,7 @@ fn schema_uses_only_keywords_of_the_mapping() {
 type Facts = BTreeMap<String, BTreeMap<String, bool>>;
 
 #[test]
-fn json_typescript_and_mdx_schemas_agree() {
+fn json_schema_typescript_and_mdx_have_the_same_fields() {
     let (json, ts, mdx) = (facts_of_json(), facts_of_ts(), facts_of_mdx());
     assert_eq!(json.len(), NAMES.len());
     assert_eq!(json.values().map(BTreeMap::len).sum::<usize>(), 102);

@@ -4,12 +4,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-pub(super) struct Tap {
+pub(super) struct NetworkTap {
     pub(super) url: String,
     said: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Tap {
+impl NetworkTap {
     /// In front of a server on this machine.
     pub(super) fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 pub(crate) fn command() -> String {
     let program = std::env::current_exe().unwrap();
     // Quiet, so that the test harness writes nothing to the protocol stream.
-    json!([program, "--quiet", "--nocapture", "--exact", "fake_server::serve"]).to_string()
+    json!([program, "--quiet", "--nocapture", "--exact", "test_mcp_server::helper_process_serves_mcp"]).to_string()
 }
 
 /// `[[mcp]]` section for the server in that mode, with additional lines.
@@ -31,7 +31,7 @@ pub(crate) fn section(name: &str, mode: &str, rest: &str) -> String {
 
 /// Runs the server if `FAKE` is set; otherwise does nothing.
 #[test]
-fn serve() {
+fn helper_process_serves_mcp() {
     let Ok(mode) = std::env::var("FAKE") else { return };
     let (mode, port) = mode.split_once(':').unwrap_or((&mode, ""));
     match mode {

@@ -44,7 +44,7 @@ fn examples_cause_no_warning() {
 }
 
 #[test]
-fn every_example_fragment_matches_its_definition() {
+fn each_partial_example_of_the_specification_matches_its_schema_definition() {
     let fits = |name: &str, part: &Value| jsonschema::validator_for(&rooted_at(name)).unwrap().is_valid(part);
     let mut parts = 0;
     for (_, value) in examples().iter().filter(|(_, value)| kind(value).is_none()) {
@@ -64,7 +64,7 @@ fn every_example_fragment_matches_its_definition() {
 }
 
 #[test]
-fn placeholder_code_of_the_error_example_is_refused() {
+fn error_example_of_the_specification_with_a_placeholder_code_is_invalid() {
     let report = check(Kind::ErrorResponse, &example(744));
     let [fault] = report.errors.as_slice() else { panic!("{report}") };
     assert_eq!((fault.path.as_str(), &fault.actual), ("/error/code", &json!("<ErrorCode>")));
@@ -72,7 +72,7 @@ fn placeholder_code_of_the_error_example_is_refused() {
 }
 
 #[test]
-fn fault_report_equals_the_specified_example() {
+fn error_response_for_two_faults_equals_the_example_of_the_specification() {
     let mut bad = descriptor();
     bad["capability_type"] = json!("invalid_type");
     bad["endpoint"]["method"] = json!("PATCH");

@@ -24,7 +24,7 @@ async fn start_on_a_full_disk_waits_for_space() {
 }
 
 #[tokio::test]
-async fn quota_bounds_each_caller_but_not_local() {
+async fn storage_quota_limits_each_key_holder_but_not_local_callers() {
     let small = |settings: &mut Settings| settings.limits.bytes_per_caller = 100_000;
     let gateway = builder().settings(small).start().await;
     let turn = json!({"messages": [{"role": "user", "content": "x".repeat(20_000)}]});

@@ -16,10 +16,10 @@ use crate::client::call;
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Ran, Typed, until};
 
-#[path = "rows/faults.rs"]
+#[path = "call_outcomes/each_outcome.rs"]
+mod each_outcome;
+#[path = "call_outcomes/faults.rs"]
 mod faults;
-#[path = "rows/table.rs"]
-mod table;
 
 const LOW: &str = "notification:send";
 const MEDIUM: &str = "filesystem:read";

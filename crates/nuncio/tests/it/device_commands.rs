@@ -216,7 +216,7 @@ async fn concurrent_device_commands_do_not_interfere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_device_socket_is_ignored_or_reported() {
+async fn socket_of_a_killed_device_is_ignored_and_an_unresponsive_one_reported() {
     let laptop = Laptop::new();
     let socket = laptop.place().join("run.sock");
     // What a process that was killed leaves.

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{HIGH, LOW, MEDIUM, NOTHING, Rude, Scene, line};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok() {
+async fn granted_call_runs_and_answers_ok() {
     let scene = Scene::new(&[LOW, MEDIUM, HIGH]).await;
     let mut device = scene.laptop.attended();
     // Low: nobody is asked.
@@ -43,7 +43,7 @@ async fn ok() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_platform_error() {
+async fn failing_tool_answers_tool_platform_error() {
     let scene = Scene::new(&[LOW]).await;
     let device = scene.laptop.attended();
     let answer = scene.call("c_1", "tell", "broken").await.await.unwrap();
@@ -55,7 +55,7 @@ async fn tool_platform_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_invalid_arguments() {
+async fn invalid_arguments_answer_tool_invalid_arguments() {
     let rude = Rude::new(&[LOW]).await;
     let device = rude.laptop.attended();
     for wrong in [json!({"path": 1}), json!({"path": "a", "mode": "w"}), json!([])] {
@@ -71,7 +71,7 @@ async fn tool_invalid_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_unavailable() {
+async fn unavailable_tool_answers_tool_unavailable() {
     let scene = Scene::new(&[NOTHING]).await;
     let device = scene.laptop.attended();
     let answer = scene.call("c_1", "agenda", "a").await.await.unwrap();
@@ -83,7 +83,7 @@ async fn tool_unavailable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn user_refused() {
+async fn refused_prompt_answers_user_refused() {
     let scene = Scene::new(&[MEDIUM, HIGH]).await;
     let mut device = scene.laptop.attended();
     // Enter alone is no, and so is whatever is not yes.
@@ -103,7 +103,7 @@ async fn user_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn user_timeout() {
+async fn unanswered_prompt_answers_user_timeout() {
     let scene = Scene::new(&[MEDIUM, HIGH]).await;
     let device = scene.laptop.attended();
     let call = scene.call("c_1", "where", "a").await;
@@ -117,7 +117,7 @@ async fn user_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scope_not_granted() {
+async fn ungranted_scope_answers_scope_not_granted() {
     let rude = Rude::new(&[LOW]).await;
     let device = rude.laptop.attended();
     let ungranted = rude.agent.call("ada", "where", json!({"path": "a"})).await;
@@ -135,7 +135,7 @@ async fn scope_not_granted() {
 
 /// An agent of good manners hears the same, from its own server.
 #[tokio::test(flavor = "multi_thread")]
-async fn scope_not_granted_to_an_agent_that_asks_before_it_calls() {
+async fn ungranted_scope_is_denied_by_the_server_before_the_device_is_asked() {
     let scene = Scene::new(&[LOW]).await;
     let device = scene.laptop.attended();
     let answer = scene.call("c_1", "where", "a").await.await.unwrap();
@@ -147,7 +147,7 @@ async fn scope_not_granted_to_an_agent_that_asks_before_it_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_not_declared() {
+async fn undeclared_tool_answers_tool_not_declared() {
     let rude = Rude::new(&[LOW]).await;
     let device = rude.laptop.attended();
     let (scope, timeout) = (ScopeId::parse(LOW).ok(), Some(Duration::from_secs(5)));
@@ -161,7 +161,7 @@ async fn tool_not_declared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_not_supported_in_group() {
+async fn call_in_a_group_answers_tool_not_supported_in_group() {
     let rude = Rude::new(&[LOW]).await;
     let device = rude.laptop.attended();
     let body = json!({"type": "group", "with": [Handset::member("ada")]});
