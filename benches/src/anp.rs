@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use http::HeaderMap;
 use nuncio_anp::negotiate;
+use nuncio_anp::negotiation::{
+    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+};
 use nuncio_anp::wire::Request as AnpRequest;
 use nuncio_core::agent::Capability;
 use nuncio_core::ids::CapabilityId;
-use nuncio_core::negotiation::{
-    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
-};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SigningOptions, sign};
 use nuncio_identity::{

@@ -10,6 +10,7 @@ pub mod client;
 #[cfg(feature = "client")]
 pub mod directory;
 pub mod negotiate;
+pub mod negotiation;
 pub mod openapi;
 pub mod project;
 #[cfg(feature = "server")]

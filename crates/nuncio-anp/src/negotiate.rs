@@ -1,11 +1,11 @@
-//! Conversion between the ANP wire types and the negotiation types of the core.
+//! Conversion between the ANP wire types and the types of [`negotiation`](crate::negotiation).
 
 pub mod draft;
 
-use nuncio_core::negotiation as judge;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::negotiation as judge;
 use crate::wire::{
     Alternative, CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Execution, Meta, NegotiateBody,
     NegotiationResult, RpcError, Schemas, Score, Selected, Status,
@@ -31,7 +31,7 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     }
 }
 
-/// Converts a request for the core.
+/// Converts a request for the choice of an interface.
 #[must_use]
 pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
     let caller = body.caller_capabilities.as_ref();

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 
 use nuncio_core::agent::{Agent, ElsewhereInterface, InterfaceKind, Owner, Tool};
 use nuncio_core::ids::AgentName;
-use nuncio_core::negotiation::SecurityProfile;
 use nuncio_core::policy::asks_others;
 use serde_json::{Map, Value};
+
+use crate::negotiation::SecurityProfile;
 
 pub use inexpressible::inexpressible;
 pub use offers::{ConversationState, OfferContext, ToolState};

@@ -26,7 +26,6 @@ pub mod ledger;
 pub mod lineage;
 pub mod manifest;
 pub mod message;
-pub mod negotiation;
 pub mod network;
 pub mod person;
 pub mod policy;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::negotiation::ExecutionMode;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -15,6 +14,7 @@ use super::error::{ClientError, Reason, plain};
 use super::negotiate::{Agreement, NegotiationRequest};
 use super::operation::Operation;
 use super::target::AgentTarget;
+use crate::negotiation::ExecutionMode;
 
 /// How long a cached description is used without fetching it again.
 const FRESH: Duration = Duration::from_secs(60);

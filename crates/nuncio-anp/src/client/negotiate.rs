@@ -6,11 +6,12 @@ mod check;
 mod draft;
 mod local_choice;
 
-use nuncio_core::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::origin_proof::OriginRequest;
 use serde_json::{Map, Value, json};
 use url::Url;
+
+use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 
 pub(super) use cache::Agreements;
 pub use draft::DraftDecision;

@@ -3,11 +3,11 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
-use nuncio_core::negotiation::{self as judge, ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::alternative;
+use crate::negotiation::{self as judge, ExecutionMode, SecurityProfile};
 use crate::wire::{
     Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult,
     ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, write_digest,

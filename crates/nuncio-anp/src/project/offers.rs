@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
-use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 
 use super::{Host, ToolSet, interface_id, name_of};
+use crate::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use crate::wire::profile;
 
 /// State of a tool for one caller at one time.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::ProtocolDraft;
-use nuncio_core::negotiation::{MAX_AGE, SecurityProfile};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::converse::Idempotency;
@@ -18,6 +17,7 @@ use super::Anp;
 use super::negotiate::VALID;
 use super::rpc::{TOOL_FAILED, of_engine};
 use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
+use crate::negotiation::{MAX_AGE, SecurityProfile};
 use crate::project::{ToolSet, interface_id};
 use crate::wire::{Alternative, ErrorCode, NegotiateBody, Request as AnpRequest, RpcError, read_digest};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::publish::PublishedAgent;
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Anp;
 use crate::negotiate::{draft, read, request as judged, result};
+use crate::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
 use crate::project::{ConversationState, OfferContext, ToolState};
 use crate::wire::{
     Alternative, ErrorCode, NegotiateBody, NegotiationResult, Request as AnpRequest, RpcError, TargetKind,

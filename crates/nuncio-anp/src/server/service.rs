@@ -2,12 +2,12 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use nuncio_core::negotiation::SecurityProfile;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use serde_json::{Map, Value, json};
 
 use super::Anp;
+use crate::negotiation::SecurityProfile;
 use crate::wire::{
     ErrorCode, MAX_REQUEST_BYTES, Request as AnpRequest, Response as AnpResponse, RpcError, ServiceCapabilities,
     method, profile,

@@ -1,8 +1,9 @@
 //! Errors of the core binding and its profiles: JSON-RPC error objects with an additional machine-readable code.
 
-use nuncio_core::negotiation::{NegotiationRefusal, RefusalCause};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+use crate::negotiation::{NegotiationRefusal, RefusalCause};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $word:literal, $message:literal, $retry:ident;)*) => {

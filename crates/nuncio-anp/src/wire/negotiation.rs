@@ -238,7 +238,7 @@ open! {
 }
 
 open! {
-    /// Score by criterion; see `nuncio_core::negotiation::Score` for the points.
+    /// Score by criterion; see `crate::negotiation::Score` for the points.
     struct Score {
         intent: u32,
         /// Basis of the intent score: `tags`, `words` or `nothing`.

@@ -4,12 +4,12 @@
 //! defines what a body may contain.
 
 use nuncio_core::json::{self, JsonError};
-use nuncio_core::negotiation::SecurityProfile;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{ErrorCode, RpcError, method, profile};
+use crate::negotiation::SecurityProfile;
 
 pub const MAX_REQUEST_BYTES: usize = 1 << 20;
 const MAX_ID: usize = 256;

@@ -3,8 +3,8 @@
 use nuncio_anp::client::{
     AgentTarget, DraftDecision, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
 };
+use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
-use nuncio_core::negotiation::SecurityProfile;
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{AD, ReceivedRequest, Reply, Server, TestClient, arguments, grand_hotel, hotel_did, rpc};

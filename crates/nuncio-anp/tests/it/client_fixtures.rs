@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
+use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_anp::project::{ConversationState, Host as Published, OfferContext, ToolSet, ToolState};
 use nuncio_anp::wire::{Request, RpcError};
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_core::agent::Agent;
-use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use nuncio_anp::client::{
     AgentTarget, ChosenBy, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
 };
+use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
-use nuncio_core::negotiation::SecurityProfile;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
 use nuncio_identity::{DidDocument, K1ProofRule, NewDocument, SignaturePolicy};
 use serde_json::{Value, json};

@@ -2,13 +2,13 @@
 
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
+use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_anp::project::{ConversationState, Host, OfferContext, ToolSet, ToolState};
 use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
-use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Requests of the core binding, and the error of each invalid one.
 
+use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, MAX_REQUEST_BYTES, Request, Response, RpcError};
-use nuncio_core::negotiation::SecurityProfile;
 use serde_json::{Value, json};
 
 fn request() -> Value {

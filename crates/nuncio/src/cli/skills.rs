@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nuncio_core::negotiation::SecurityProfile;
+use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
 use super::Data;

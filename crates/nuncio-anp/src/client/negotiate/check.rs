@@ -1,12 +1,12 @@
 //! Verifies a negotiation result: intact, not expired, and not weaker than requested.
 
-use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{Did, rfc3339};
 use serde_json::Value;
 
 use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
+use crate::negotiation::{ExecutionMode, SecurityProfile};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
 /// Verifies a result and returns notes about it.

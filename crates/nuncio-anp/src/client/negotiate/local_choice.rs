@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use nuncio_core::agent::Capability as Known;
 use nuncio_core::ids::CapabilityId;
-use nuncio_core::negotiation::{
-    Ability, ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
-};
 use nuncio_engine::ports::entropy::random_name;
 
 use super::{Agreement, ChosenBy, NegotiationRequest};
@@ -15,6 +12,9 @@ use crate::client::AnpClient;
 use crate::client::describe::VerifiedDescription;
 use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
+use crate::negotiation::{
+    Ability, ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+};
 use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
 
 /// Validity of a locally made choice.

@@ -1,7 +1,8 @@
 //! Attempts to get less protection than requested. All are refused or without effect.
 
-use super::*;
 use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
+
+use super::*;
 
 fn offer(id: &str, profiles: &[SecurityProfile]) -> InterfaceOffer {
     InterfaceOffer { id: id.to_owned(), security_profiles: profiles.to_vec(), ..structured() }

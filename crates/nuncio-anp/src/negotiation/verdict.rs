@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use nuncio_core::time::Timestamp;
+
 use super::constraint::{Constraint, Constraints};
 use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, NegotiationMode};
-use crate::time::Timestamp;
 
 /// Limit of reported alternatives.
 pub const MAX_ALTERNATIVES: usize = 16;

@@ -1,9 +1,10 @@
 //! Negotiation requests.
 
+use nuncio_core::time::Timestamp;
+
 use super::constraint::{Constraint, Constraints};
 use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use super::term_match::{Tag, WordSet};
-use crate::time::Timestamp;
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use nuncio_core::agent::Capability;
+
 use super::term_match::{Tag, WordSet};
-use crate::agent::Capability;
 
 /// An interface as it is currently available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

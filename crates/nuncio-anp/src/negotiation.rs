@@ -20,7 +20,7 @@ mod verdict;
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use nuncio_core::time::Timestamp;
 
 pub use constraint::{Constraint, Constraints as Violations};
 pub use offer::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};

@@ -6,9 +6,10 @@ mod laws;
 
 use std::sync::Arc;
 
+use nuncio_core::agent::Capability;
+use nuncio_core::ids::CapabilityId;
+
 use super::*;
-use crate::agent::Capability;
-use crate::ids::CapabilityId;
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
 
