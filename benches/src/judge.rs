@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::Context as _;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
-use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
 use nuncio_core::manifest::{MAX_BYTES, Manifest, Presets};
+use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde_json::{Map, Value, json};
 
 /// What a verdict on a pair of the largest manifests may cost, in milliseconds of CPU.

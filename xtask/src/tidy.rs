@@ -13,7 +13,8 @@ use crate::language;
 /// Each crate, and the crates of the house it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
-    ("nuncio-engine", &["nuncio-core"]),
+    ("nuncio-judge", &["nuncio-core"]),
+    ("nuncio-engine", &["nuncio-core", "nuncio-judge"]),
     ("nuncio-aap", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     ("nuncio-a2h", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
@@ -21,20 +22,29 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-pages", &["nuncio-core"]),
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-confine"]),
-    ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity"]),
+    ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-judge"]),
     ("nuncio-bus", &["nuncio-engine"]),
     ("nuncio-confine", &[]),
     ("nuncio-identity", &["nuncio-core"]),
     ("nuncio-demo", &[]),
     (
         "nuncio-device",
-        &["nuncio-a2h", "nuncio-confine", "nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-pages"],
+        &[
+            "nuncio-a2h",
+            "nuncio-confine",
+            "nuncio-core",
+            "nuncio-engine",
+            "nuncio-identity",
+            "nuncio-judge",
+            "nuncio-pages",
+        ],
     ),
     (
         "nuncio-server",
         &[
             "nuncio-core",
             "nuncio-identity",
+            "nuncio-judge",
             "nuncio-engine",
             "nuncio-http",
             "nuncio-aap",
@@ -60,6 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-anp",
             "nuncio-a2h",
             "nuncio-identity",
+            "nuncio-judge",
             "nuncio-http",
             "nuncio-skill",
             "nuncio-backend",
@@ -70,7 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("nuncio-attacks", &["nuncio-core", "nuncio-identity"]),
-    ("nuncio-bench", &["nuncio-core", "nuncio-identity", "nuncio-anp"]),
+    ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp"]),
     ("xtask", &["nuncio-skill"]),
 ];
 

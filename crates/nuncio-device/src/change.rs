@@ -2,10 +2,10 @@
 
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
 use nuncio_core::ledger::{LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest};
 use nuncio_core::text::plain;
+use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -148,8 +148,8 @@ nuncio_pages::catalogs!(Texts);
 mod tests {
     use std::collections::BTreeSet;
 
-    use nuncio_core::judge::schema::SchemaRule;
-    use nuncio_core::judge::{ChangeRule, NoticeRule};
+    use nuncio_judge::schema::SchemaRule;
+    use nuncio_judge::{ChangeRule, NoticeRule};
     use nuncio_pages::Language;
 
     use super::*;

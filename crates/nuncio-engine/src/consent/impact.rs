@@ -7,10 +7,10 @@ use nuncio_core::account::Account;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
-use nuncio_core::judge::{self, ChangePolicy, ChangeVerdict};
-use nuncio_core::lineage::Lineage;
 use nuncio_core::relation::{NewManifest, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
+use nuncio_judge::lineage::Lineage;
+use nuncio_judge::{ChangePolicy, ChangeVerdict};
 use serde_json::Value;
 
 use crate::ports::store::ConsentChange;
@@ -47,7 +47,7 @@ impl PublicationImpact {
         let mut changed = BTreeMap::new();
         for (version, old) in manifests {
             // Consent to a deleted manifest covers nothing of the new one.
-            let judged = Arc::new(judge::manifests(old.as_ref(), new, &history, policy));
+            let judged = Arc::new(nuncio_judge::manifests(old.as_ref(), new, &history, policy));
             let scopes = judged.scopes_requiring_reauth.iter().filter_map(|scope| ScopeId::parse(scope).ok());
             changed.insert(version, scopes.collect());
             if version == current {

@@ -7,11 +7,11 @@ use nuncio_core::account::{Account, MAX_CHANGE_NOTE, ManifestVersion};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_core::judge::ChangeVerdict;
-use nuncio_core::lineage::{Lineage, MAX_NAMES};
 use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
+use nuncio_judge::ChangeVerdict;
+use nuncio_judge::lineage::{Lineage, MAX_NAMES};
 use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::judge::ChangePolicy;
 use nuncio_core::manifest::Presets;
+use nuncio_judge::ChangePolicy;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsentRules {

@@ -7,9 +7,9 @@ use nuncio_core::audit::AuditEvent;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
-use nuncio_core::judge::ChangePolicy;
 use nuncio_core::relation::Relation;
 use nuncio_engine::consent::ConsentRules;
+use nuncio_judge::ChangePolicy;
 use serde_json::{Value, json};
 
 use super::world::{

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentId, AgentName};
-use nuncio_core::judge::ChangePolicy;
 use nuncio_core::manifest::Presets;
 use nuncio_engine::consent::ConsentRules;
 use nuncio_engine::relay::RelayRules;
+use nuncio_judge::ChangePolicy;
 use serde::Deserialize;
 use url::Url;
 

@@ -7,12 +7,12 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry};
-use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::{Change, ConsentChange};
+use nuncio_judge::lineage::Lineage;
 use serde_json::json;
 
 use super::sample::later;

@@ -3,8 +3,8 @@
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_core::lineage::Lineage;
 use nuncio_engine::ports::store::Conflict;
+use nuncio_judge::lineage::Lineage;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::problem::SqlProblem;

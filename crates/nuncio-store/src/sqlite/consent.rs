@@ -6,11 +6,11 @@ use nuncio_core::digest::Digest;
 use nuncio_core::happening::{QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{AccountStore, ConsentChange, MailboxStore, PersonStore, RelationStore, StoreError};
+use nuncio_judge::lineage::Lineage;
 use rusqlite::Connection;
 
 use super::problem::SqlProblem;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anstream::println;
 use nuncio_core::json::{self, JsonError};
-use nuncio_core::judge::schema::Budget;
-use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
+use nuncio_judge::schema::Budget;
+use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
 use crate::cli::Diff;

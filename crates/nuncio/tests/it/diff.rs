@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::process::nuncio;
 
-const CASES: &str = include_str!("../../../nuncio-core/tests/vectors/a2h/manifest_diff.json");
+const CASES: &str = include_str!("../../../nuncio-judge/tests/vectors/a2h/manifest_diff.json");
 
 fn cases() -> Vec<Value> {
     serde_json::from_str(CASES).unwrap()

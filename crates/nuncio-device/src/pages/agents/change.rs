@@ -1,7 +1,7 @@
 //! Renders the difference since the last consent, with old and new values.
 
-use nuncio_core::judge::{ChangeFinding, ChangeNotice};
 use nuncio_core::text::plain;
+use nuncio_judge::{ChangeFinding, ChangeNotice};
 use serde_json::Value;
 
 use crate::change::ManifestChanges;

@@ -1,7 +1,7 @@
 //! A verdict for people: what broke, where, by which call, and who has to be asked again.
 
 use anstream::println;
-use nuncio_core::judge::{ChangeFinding, ChangeNotice};
+use nuncio_judge::{ChangeFinding, ChangeNotice};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Reasons why a part of a manifest is unreadable. The judge names the place; the validators give the reason.
 
-use nuncio_core::judge::{ChangeFinding, ChangeRule};
 use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
+use nuncio_judge::{ChangeFinding, ChangeRule};
 use serde_json::Value;
 
 /// What the judge reads of a tool and of a scope; whatever else is wrong with them does not stop it.
@@ -58,7 +58,7 @@ fn why(manifest: &Value, place: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_core::judge::{ChangePolicy, manifests};
+    use nuncio_judge::{ChangePolicy, manifests};
     use serde_json::json;
 
     use super::*;

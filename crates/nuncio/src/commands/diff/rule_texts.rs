@@ -58,8 +58,8 @@ pub(super) fn of(rule: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_core::judge::schema::SchemaRule;
-    use nuncio_core::judge::{ChangeRule, NoticeRule};
+    use nuncio_judge::schema::SchemaRule;
+    use nuncio_judge::{ChangeRule, NoticeRule};
 
     #[test]
     fn every_rule_has_a_text_that_fits_a_line() {

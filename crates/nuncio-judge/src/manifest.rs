@@ -1,0 +1,198 @@
+//! Comparison of two manifests: which changes need new consent, by the table of the A2H specification (§2.5).
+
+use serde_json::Value;
+
+use super::verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
+
+mod arguments;
+mod locations;
+mod read;
+mod reduce;
+mod sample;
+mod scopes;
+mod tombstones;
+mod tools;
+
+use read::{ParsedManifest, UnreadableManifest};
+use tombstones::Tombstones;
+
+/// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
+/// manifests, oldest first, so that removing and re-adding something hides nothing.
+#[must_use]
+pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
+    let mut report = Report::new(*policy);
+    let (old, new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
+    match (old.map(ParsedManifest::read).transpose(), new.map(ParsedManifest::read).transpose()) {
+        (Ok(None), Ok(None)) => {}
+        (Ok(Some(_)), Ok(Some(_))) if old == new => {}
+        (Ok(Some(old)), Ok(Some(new))) => both(&old, &new, history, &mut report),
+        (Ok(None), Ok(Some(new))) => added(&new, &mut report),
+        (Ok(Some(old)), Ok(None)) => cleared(&old, &mut report),
+        (Err(why), _) => unreadable(&why, old, new, ManifestSide::Old, &mut report),
+        (_, Err(why)) => unreadable(&why, old, new, ManifestSide::New, &mut report),
+    }
+    report.verdict()
+}
+
+fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut Report) {
+    let mut tombstones = Tombstones::new(history);
+    header(old, new, report);
+    scopes::compare(old, new, &mut tombstones, report);
+    tools::compare(old, new, &mut tombstones, report);
+    for why in tombstones.unread() {
+        let change = Change { old: Some(why.found.clone()), ..Change::at("") };
+        everywhere(new.scopes.iter().map(|scope| scope.name), ChangeRule::Unreadable, &change, report);
+    }
+}
+
+/// Compares the fields other than tools and scopes.
+fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Report) {
+    let names = old.root.keys().chain(new.root.keys().filter(|name| !old.root.contains_key(*name)));
+    for name in names.filter(|name| !matches!(name.as_str(), "tools" | "permission_scopes")) {
+        let (before, after) = (old.root.get(name), new.root.get(name));
+        if before == after {
+            continue;
+        }
+        let change = Change::of(nuncio_core::json::pointer("", name), before, after);
+        match name.as_str() {
+            "schema_version" => {
+                let scopes = new.scopes.iter().map(|scope| scope.name);
+                everywhere(scopes, ChangeRule::SchemaVersionChanged, &change, report);
+            }
+            "agent_version" => report.notice(NoticeRule::AgentVersionChanged, change),
+            "capability_flags" => flags(before, after, report),
+            _ => report.notice(NoticeRule::FieldChanged, change),
+        }
+    }
+}
+
+fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
+    let place = "/capability_flags";
+    let none = serde_json::Map::new();
+    let map = |value: Option<&Value>| value.map_or(Some(none.clone()), |value| value.as_object().cloned());
+    let (Some(before), Some(after)) = (map(old), map(new)) else {
+        return report.notice(NoticeRule::FlagChanged, Change::of(place.to_owned(), old, new));
+    };
+    for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
+        if before.get(name) != after.get(name) {
+            let change = Change::of(nuncio_core::json::pointer(place, name), before.get(name), after.get(name));
+            report.notice(NoticeRule::FlagChanged, change);
+        }
+    }
+}
+
+/// A first manifest: connected people have consented to nothing yet.
+fn added(new: &ParsedManifest<'_>, report: &mut Report) {
+    if new.scopes.is_empty() {
+        report.finding(ChangeRule::ManifestAdded, Change::at(""));
+    }
+    for scope in &new.scopes {
+        let change = Change { new: Some(scope.name.into()), scope: Some(scope.name), ..Change::at(&scope.place()) };
+        report.finding(ChangeRule::ManifestAdded, change);
+    }
+}
+
+fn cleared(old: &ParsedManifest<'_>, report: &mut Report) {
+    report.notice(NoticeRule::ManifestCleared, Change::at(""));
+    old.tools.iter().for_each(|tool| tools::removed(tool, report));
+    old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
+}
+
+/// Which of the two manifests is meant.
+#[derive(Clone, Copy)]
+enum ManifestSide {
+    Old,
+    New,
+}
+
+/// If a manifest cannot be read, every scope that people could have consented to needs new consent.
+fn unreadable(
+    why: &UnreadableManifest<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    said: ManifestSide,
+    report: &mut Report,
+) {
+    let found = Some(why.found.clone());
+    let (before, after) = match said {
+        ManifestSide::Old => (found, None),
+        ManifestSide::New => (None, found),
+    };
+    let change = Change { old: before, new: after, ..Change::at(&why.place) };
+    let scopes: Vec<&str> = [old, new].into_iter().flatten().flat_map(read::scope_names).collect();
+    everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
+}
+
+/// One finding per scope, or one without a scope if there are none.
+fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, change: &Change<'_>, report: &mut Report) {
+    let scopes: std::collections::BTreeSet<&str> = scopes.collect();
+    if scopes.is_empty() {
+        report.finding(rule, change.clone());
+    }
+    for scope in scopes {
+        report.finding(rule, Change { scope: Some(scope), ..change.clone() });
+    }
+}
+
+/// A change before its rule is known.
+#[derive(Debug, Clone, Default)]
+struct Change<'a> {
+    pointer: String,
+    old: Option<Value>,
+    new: Option<Value>,
+    witness: Option<Value>,
+    scope: Option<&'a str>,
+    tool: Option<&'a str>,
+}
+
+impl<'a> Change<'a> {
+    fn at(pointer: &str) -> Self {
+        Self { pointer: pointer.to_owned(), ..Self::default() }
+    }
+
+    fn of(pointer: String, old: Option<&Value>, new: Option<&Value>) -> Self {
+        Self { pointer, old: old.cloned(), new: new.cloned(), ..Self::default() }
+    }
+
+    fn scope(self, scope: &'a str) -> Self {
+        Self { scope: Some(scope), ..self }
+    }
+
+    fn tool(self, tool: &'a str) -> Self {
+        Self { tool: Some(tool), ..self }
+    }
+}
+
+struct Report {
+    policy: ChangePolicy,
+    verdict: ChangeVerdict,
+}
+
+impl Report {
+    fn new(policy: ChangePolicy) -> Self {
+        Self { policy, verdict: ChangeVerdict::default() }
+    }
+
+    fn finding(&mut self, rule: ChangeRule, change: Change<'_>) {
+        let Change { pointer, old, new, witness, scope, tool } = change;
+        self.verdict.breaking = true;
+        self.verdict.scopes_requiring_reauth.extend(scope.map(str::to_owned));
+        let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
+        self.verdict.findings.push(ChangeFinding { rule, pointer, old, new, witness, scope, tool });
+    }
+
+    fn notice(&mut self, rule: NoticeRule, change: Change<'_>) {
+        match rule.widening() {
+            Some(finding) if self.policy.reauth_on_widening => self.finding(finding, change),
+            _ => {
+                let Change { pointer, old, new, witness, scope, tool } = change;
+                let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
+                self.verdict.notices.push(ChangeNotice { rule, pointer, old, new, witness, scope, tool });
+            }
+        }
+    }
+
+    fn verdict(self) -> ChangeVerdict {
+        self.verdict
+    }
+}

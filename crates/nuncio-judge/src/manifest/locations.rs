@@ -1,0 +1,338 @@
+//! Comparison of two schemas location by location, for the rules that depend on the text of a schema rather than on
+//! the values it accepts.
+//!
+//! A location is everything that constrains one part of the arguments: a schema, the schemas it refers to, and all of
+//! its `allOf`. So a schema that is only rearranged has the same locations.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use nuncio_core::schema::keywords::SchemaIndex;
+use serde_json::Value;
+
+use super::NoticeRule;
+use super::reduce::refers;
+use crate::HashSet;
+use crate::schema::join as pointer;
+
+/// Limit of visited locations and compared branches.
+const MAX_STEPS: usize = 50_000;
+
+/// Keywords that constrain nothing.
+pub(super) const ANNOTATIONS: [&str; 11] = [
+    "$comment",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
+/// Keywords whose schemas all apply to the same part.
+const TOGETHER: [&str; 5] =
+    ["additionalProperties", "items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"];
+/// Keywords with named schemas that all apply to the same part.
+const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
+/// Keywords whose schemas apply alternatively or conditionally.
+const APART: [&str; 7] = ["anyOf", "contains", "else", "if", "not", "oneOf", "then"];
+
+#[derive(Default)]
+pub(super) struct Differences {
+    /// Locations with a different `type`.
+    pub(super) types: Vec<Difference>,
+    /// Locations with different annotations.
+    pub(super) notices: Vec<(NoticeRule, Difference)>,
+    /// The limit of steps was reached.
+    pub(super) exhausted: bool,
+}
+
+/// Which of the two schemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ComparedSchema {
+    Old,
+    New,
+}
+
+impl ComparedSchema {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Old => Self::New,
+            Self::New => Self::Old,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Difference {
+    pub(super) pointer: String,
+    /// The schema that `pointer` points into: the new one, unless the location was removed.
+    pub(super) side: ComparedSchema,
+    pub(super) old: Option<Value>,
+    pub(super) new: Option<Value>,
+}
+
+impl Difference {
+    /// A location in the new schema.
+    pub(super) fn new_at(pointer: &str) -> Self {
+        Self { pointer: pointer.to_owned(), side: ComparedSchema::New, old: None, new: None }
+    }
+}
+
+pub(super) fn compare(old: &Value, new: &Value) -> Differences {
+    let (old, new) = (SchemaIndex::new(old), SchemaIndex::new(new));
+    let todo = vec![(flat(&old, [Layer::root(&old)]), flat(&new, [Layer::root(&new)]))];
+    let mut walk = LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
+    while let Some((old, new)) = walk.todo.pop() {
+        walk.places(&old, &new);
+    }
+    walk.found.types.sort_by(|one, other| one.pointer.cmp(&other.pointer));
+    walk.found.notices.sort_by(|one, other| one.1.pointer.cmp(&other.1.pointer));
+    walk.found
+}
+
+/// One schema that applies at a location.
+#[derive(Clone)]
+struct Layer<'a> {
+    place: String,
+    schema: &'a Value,
+}
+
+impl<'a> Layer<'a> {
+    fn root(document: &SchemaIndex<'a>) -> Self {
+        Self { place: String::new(), schema: document.root() }
+    }
+}
+
+type LocationLayers<'a> = Vec<Layer<'a>>;
+
+/// Collects all schemas that apply where the given ones do, following references and `allOf`.
+fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = Layer<'a>>) -> LocationLayers<'a> {
+    let mut place: LocationLayers<'a> = Vec::new();
+    let mut waiting: VecDeque<Layer<'a>> = layers.into_iter().collect();
+    while let Some(layer) = waiting.pop_front() {
+        if place.iter().any(|known| std::ptr::eq(known.schema, layer.schema)) {
+            continue;
+        }
+        for keyword in ["$ref", "$dynamicRef"] {
+            let target = layer.schema.get(keyword).and_then(Value::as_str);
+            let target = target.and_then(|target| document.resolve(target));
+            waiting.extend(target.map(|(place, schema)| Layer { place, schema }));
+        }
+        waiting.extend(branches(&layer, "allOf"));
+        place.push(layer);
+    }
+    place
+}
+
+/// The schemas under a keyword that holds one schema or a list.
+fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> LocationLayers<'a> {
+    let place = || pointer(&layer.place, keyword);
+    match layer.schema.get(keyword) {
+        Some(Value::Array(items)) => {
+            let place = place();
+            let item = |(index, schema)| Layer { place: format!("{place}/{index}"), schema };
+            items.iter().enumerate().map(item).collect()
+        }
+        Some(schema) => vec![Layer { place: place(), schema }],
+        None => Vec::new(),
+    }
+}
+
+struct LocationWalk<'a> {
+    old: SchemaIndex<'a>,
+    new: SchemaIndex<'a>,
+    /// A work list, since references can chain deeper than the stack.
+    todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
+    seen: HashSet<(Vec<usize>, Vec<usize>)>,
+    steps: usize,
+    found: Differences,
+}
+
+impl<'a> LocationWalk<'a> {
+    fn places(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+        if !self.step() {
+            return self.todo.clear();
+        }
+        // Without references, equal text means equal schemas.
+        if let ([old], [new]) = (old.as_slice(), new.as_slice())
+            && old.schema == new.schema
+            && !(self.refers() && refers(old.schema))
+        {
+            return;
+        }
+        let refuses = |place: &LocationLayers<'_>| place.iter().any(|layer| *layer.schema == Value::Bool(false));
+        let key = |place: &LocationLayers<'_>| {
+            let mut key: Vec<usize> = place.iter().map(|layer| std::ptr::from_ref(layer.schema).addr()).collect();
+            key.sort_unstable();
+            key
+        };
+        if refuses(old) || refuses(new) || !self.seen.insert((key(old), key(new))) {
+            return;
+        }
+        self.types(old, new);
+        self.annotations(old, new);
+        for keyword in TOGETHER {
+            // For unnamed parts, `true` is the same as an absent schema.
+            let said = |layer: &Layer<'_>| *layer.schema != Value::Bool(true);
+            self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(said).collect());
+        }
+        for keyword in NAMED {
+            self.named(old, new, keyword);
+        }
+        self.tuple(old, new);
+        for keyword in APART {
+            let all = |place: &LocationLayers<'a>| place.iter().flat_map(|layer| branches(layer, keyword)).collect();
+            self.apart(all(old), all(new));
+        }
+    }
+
+    fn refers(&self) -> bool {
+        self.old.refers() || self.new.refers()
+    }
+
+    fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.found.exhausted |= self.steps > MAX_STEPS;
+        !self.found.exhausted
+    }
+
+    /// The specification's rule "type of a field changed". Order and array notation are not a change.
+    fn types(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+        if types(old) == types(new) {
+            return;
+        }
+        let said = |place: &LocationLayers<'a>| {
+            let mut said = place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get("type")?)));
+            said.next()
+        };
+        let (before, after) = (said(old), said(new));
+        let Some((place, _)) = after.as_ref().or(before.as_ref()) else { return };
+        self.found.types.push(Difference {
+            pointer: pointer(place, "type"),
+            side: if after.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
+            old: before.map(|(_, said)| said.clone()),
+            new: after.map(|(_, said)| said.clone()),
+        });
+    }
+
+    fn annotations(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+        let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NoticeRule::AnnotationChanged));
+        for (keyword, rule) in annotations.chain([("format", NoticeRule::FormatChanged)]) {
+            let said = |place: &LocationLayers<'a>| -> Vec<(String, &'a Value)> {
+                place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get(keyword)?))).collect()
+            };
+            let (before, after) = (said(old), said(new));
+            let has = |all: &[(String, &Value)], one: &Value| all.iter().any(|(_, other)| *other == one);
+            let gone = before.iter().find(|(_, said)| !has(&after, said));
+            let come = after.iter().find(|(_, said)| !has(&before, said));
+            let Some((place, _)) = come.or(gone) else { continue };
+            let difference = Difference {
+                pointer: pointer(place, keyword),
+                side: if come.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
+                old: gone.map(|(_, said)| (*said).clone()),
+                new: come.map(|(_, said)| (*said).clone()),
+            };
+            self.found.notices.push((rule, difference));
+        }
+    }
+
+    fn together(
+        &mut self,
+        old: &LocationLayers<'a>,
+        new: &LocationLayers<'a>,
+        inner: impl Fn(&Layer<'a>) -> LocationLayers<'a>,
+    ) {
+        let before: LocationLayers<'a> = old.iter().flat_map(&inner).collect();
+        let after: LocationLayers<'a> = new.iter().flat_map(&inner).collect();
+        if !before.is_empty() && !after.is_empty() {
+            self.todo.push((flat(&self.old, before), flat(&self.new, after)));
+        }
+    }
+
+    fn named(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>, keyword: &str) {
+        let members = |place: &LocationLayers<'a>| -> BTreeSet<&'a str> {
+            let maps = place.iter().filter_map(|layer| layer.schema.get(keyword)?.as_object());
+            maps.flat_map(|map| map.keys().map(String::as_str)).collect()
+        };
+        for name in members(old).intersection(&members(new)) {
+            self.together(old, new, |layer| {
+                let schema = layer.schema.get(keyword).and_then(|map| map.get(name));
+                let place = || pointer(&pointer(&layer.place, keyword), name);
+                schema.map(|schema| Layer { place: place(), schema }).into_iter().collect()
+            });
+        }
+    }
+
+    fn tuple(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+        let length = |place: &LocationLayers<'a>| {
+            let lists = place.iter().filter_map(|layer| layer.schema.get("prefixItems")?.as_array());
+            lists.map(Vec::len).max().unwrap_or(0)
+        };
+        for index in 0..length(old).min(length(new)) {
+            self.together(old, new, |layer| {
+                branches(layer, "prefixItems").into_iter().nth(index).into_iter().collect()
+            });
+        }
+    }
+
+    /// Pairs alternatives, which have no names: equal ones first, then by type, then by order.
+    fn apart(&mut self, mut old: LocationLayers<'a>, mut new: LocationLayers<'a>) {
+        let mut pairs = Vec::new();
+        self.pair(&mut old, &mut new, &mut pairs, |_, old, new| old.schema == new.schema);
+        if !self.refers() {
+            pairs.clear();
+        }
+        self.pair(&mut old, &mut new, &mut pairs, |walk, old, new| {
+            types(&flat(&walk.old, [old.clone()])) == types(&flat(&walk.new, [new.clone()]))
+        });
+        pairs.extend(old.into_iter().zip(new));
+        for (old, new) in pairs {
+            self.todo.push((flat(&self.old, [old]), flat(&self.new, [new])));
+        }
+    }
+
+    fn pair(
+        &mut self,
+        old: &mut LocationLayers<'a>,
+        new: &mut LocationLayers<'a>,
+        pairs: &mut Vec<(Layer<'a>, Layer<'a>)>,
+        fit: impl Fn(&Self, &Layer<'a>, &Layer<'a>) -> bool,
+    ) {
+        for layer in std::mem::take(old) {
+            let found = new.iter().position(|other| self.step() && fit(self, &layer, other));
+            match found {
+                Some(index) => pairs.push((layer, new.remove(index))),
+                None => old.push(layer),
+            }
+        }
+    }
+}
+
+/// The types that a location allows; `None` if it names none.
+fn types<'a>(place: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
+    let mut all: Option<BTreeSet<&str>> = None;
+    for said in place.iter().filter_map(|layer| layer.schema.get("type")) {
+        let said: BTreeSet<&str> = match said {
+            Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+            one => one.as_str().into_iter().collect(),
+        };
+        all = Some(all.map_or_else(|| said.clone(), |before| common(&before, &said)));
+    }
+    all
+}
+
+/// Intersection, where an integer is also a number.
+fn common<'a>(one: &BTreeSet<&'a str>, other: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let mut both: BTreeSet<&str> = one.intersection(other).copied().collect();
+    let whole = |some: &BTreeSet<&str>, others: &BTreeSet<&str>| some.contains("integer") && others.contains("number");
+    if whole(one, other) || whole(other, one) {
+        both.insert("integer");
+    }
+    if both.contains("number") {
+        both.remove("integer");
+    }
+    both
+}

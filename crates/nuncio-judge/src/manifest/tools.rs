@@ -1,0 +1,181 @@
+//! Rules about tools: what an agent requests within the scopes people consented to.
+
+use nuncio_core::json::pointer;
+use nuncio_core::manifest::DEFAULT_TIMEOUT;
+use serde_json::Value;
+
+use super::arguments::{ComparisonCache, Pair, Refusals};
+use super::locations::{self, ComparedSchema, Difference, Differences};
+use super::read::{ParsedManifest, Tool};
+use super::reduce::{Reduced, same_but_words};
+use super::scopes::{is_display, or_default};
+use super::tombstones::Tombstones;
+use super::{Change, ChangeRule, NoticeRule, Report};
+use crate::schema::{Budget, Effort, SchemaNarrowing, SchemaRule};
+
+pub(super) fn compare<'a>(
+    old: &ParsedManifest<'a>,
+    new: &ParsedManifest<'a>,
+    tombstones: &mut Tombstones<'a>,
+    report: &mut Report,
+) {
+    let shares = Shares::of(old, new, report);
+    let mut compared = ComparisonCache::default();
+    for tool in &new.tools {
+        let before = old.tool(tool.name).copied();
+        let gone = if before.is_none() { tombstones.tool(tool.name) } else { None };
+        undeclared(old, new, before.as_ref(), tool, report);
+        match (before, gone) {
+            (Some(before), _) => both(&before, tool, &shares, &mut compared, report),
+            (None, Some(last)) => {
+                added(NoticeRule::ToolReadded, tool, report);
+                both(&last, tool, &shares, &mut compared, report);
+            }
+            (None, None) => added(NoticeRule::ToolAdded, tool, report),
+        }
+    }
+    for tool in old.tools.iter().filter(|tool| new.tool(tool.name).is_none()) {
+        removed(tool, report);
+    }
+}
+
+fn added(rule: NoticeRule, tool: &Tool<'_>, report: &mut Report) {
+    let change = Change { new: Some(tool.name.into()), ..Change::at(&tool.place()) };
+    report.notice(rule, change.scope(tool.scope).tool(tool.name));
+}
+
+pub(super) fn removed(tool: &Tool<'_>, report: &mut Report) {
+    let change = Change { old: Some(tool.name.into()), ..Change::at(&tool.place()) };
+    report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
+}
+
+/// A tool that needs an undeclared scope: people cannot have consented to it.
+fn undeclared(
+    old: &ParsedManifest<'_>,
+    new: &ParsedManifest<'_>,
+    before: Option<&Tool<'_>>,
+    tool: &Tool<'_>,
+    report: &mut Report,
+) {
+    let as_before = before.is_some_and(|before| before.scope == tool.scope) && old.scope(tool.scope).is_none();
+    if new.scope(tool.scope).is_some() || as_before {
+        return;
+    }
+    let change = Change { new: Some(tool.scope.into()), ..Change::at(&pointer(&tool.place(), "permission_scope")) };
+    report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
+}
+
+fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut ComparisonCache<'a>, report: &mut Report) {
+    if old.fields == new.fields {
+        return;
+    }
+    let names = old.fields.keys().chain(new.fields.keys().filter(|name| !old.fields.contains_key(*name)));
+    for name in names {
+        let (before, after) = (old.fields.get(name), new.fields.get(name));
+        if before == after {
+            continue;
+        }
+        let change = || Change::of(pointer(&new.place(), name), before, after).scope(new.scope).tool(new.name);
+        let same = |default: Value| or_default(before, &default) == or_default(after, &default);
+        match name.as_str() {
+            "name" => {}
+            "input_schema" => input(old, new, shares.one(new), compared, report),
+            "permission_scope" => report.finding(ChangeRule::ToolMoved, change()),
+            "timeout_ms" if same(DEFAULT_TIMEOUT.as_secs().saturating_mul(1000).into()) => {}
+            "timeout_ms" => report.notice(NoticeRule::TimeoutChanged, change()),
+            "required" if same(false.into()) => {}
+            "required" => report.notice(NoticeRule::ToolRequiredChanged, change()),
+            name if is_display(name) => report.notice(NoticeRule::DisplayTextChanged, change()),
+            _ => report.notice(NoticeRule::FieldChanged, change()),
+        }
+    }
+}
+
+/// Compares the arguments of a tool: changed types, calls no longer accepted, calls newly accepted.
+fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut ComparisonCache<'a>, report: &mut Report) {
+    let reduced = Reduced::of(old.input, new.input);
+    let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
+    let Differences { types, notices, exhausted } = locations::compare(before, after);
+    let Refusals { narrowed, widened } = if same_but_words(before, after) {
+        Refusals::default()
+    } else {
+        compared.refusals(Pair { old: old.input, new: new.input }, &reduced, Effort::from(budget))
+    };
+    let at = |change: Difference, witness: Option<Value>| at_tool(old, new, change, witness);
+    if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {
+        return report.notice(NoticeRule::InputRewritten, at(Difference::new_at(""), None));
+    }
+    let mut narrowed: Vec<_> = narrowed.into_iter().map(told).collect();
+    for change in types {
+        // A textual rule and a proof at the same location become one finding with the proof's witness.
+        let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
+        let witness = proof.and_then(|index| narrowed.remove(index).2);
+        report.finding(ChangeRule::TypeChanged, at(change, witness));
+    }
+    for (rule, change, witness) in narrowed {
+        report.finding(ChangeRule::Schema(rule), at(change, witness));
+    }
+    if exhausted {
+        report.finding(ChangeRule::Schema(SchemaRule::Unknown), at(Difference::new_at(""), None));
+    }
+    for (rule, change) in notices {
+        report.notice(rule, at(change, None));
+    }
+    for finding in widened {
+        // Compared in reverse: its old is our new.
+        let (_, change, witness) = told(finding);
+        let change =
+            Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
+        report.notice(NoticeRule::InputWidened, at(change, witness));
+    }
+}
+
+/// Converts a finding, with the schema that its pointer points into.
+fn told(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
+    let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
+    // A removed part is in the old schema.
+    let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };
+    (rule, Difference { pointer, side, old, new }, witness)
+}
+
+/// A change in the tool's schema, with its pointer in the manifest.
+fn at_tool<'a>(old: &Tool<'_>, new: &Tool<'a>, change: Difference, witness: Option<Value>) -> Change<'a> {
+    let Difference { pointer, side, old: before, new: after } = change;
+    let index = match side {
+        ComparedSchema::Old => old.index,
+        ComparedSchema::New => new.index,
+    };
+    let pointer = format!("/tools/{index}/input_schema{pointer}");
+    Change { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
+}
+
+/// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than
+/// one.
+struct Shares {
+    whole: usize,
+    weight: usize,
+}
+
+impl Shares {
+    /// Minimum for each tool, enough for ordinary schemas.
+    const LEAST: usize = 10_000;
+
+    fn of(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &Report) -> Self {
+        let changed = new.tools.iter().filter(|tool| old.tool(tool.name).is_none_or(|old| old.input != tool.input));
+        Self { whole: report.policy.budget.steps(), weight: changed.map(|tool| weight(tool.input)).sum() }
+    }
+
+    fn one(&self, tool: &Tool<'_>) -> Budget {
+        let share = self.whole.saturating_mul(weight(tool.input)) / self.weight.max(1);
+        Budget::new(share.max(Self::LEAST).min(self.whole))
+    }
+}
+
+/// Size measure of a schema.
+pub(super) fn weight(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => map.values().map(weight).sum(),
+        _ => 0,
+    }
+}

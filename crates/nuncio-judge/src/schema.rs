@@ -1,0 +1,226 @@
+//! Decides whether every value valid under one JSON Schema (Draft 2020-12) is valid under another.
+//!
+//! Both schemas become nodes of one pool ([`lower`]). Then each keyword of the new schema is negated in turn, and a
+//! value is searched that the old schema still accepts ([`findings`], [`solve`]). If there is provably none for any
+//! keyword, the schemas are compatible. A found value is a witness once a real validator confirms it. Everything else
+//! is unknown and counts as breaking.
+
+mod decimal;
+mod document;
+mod eval;
+mod findings;
+mod local;
+mod lower;
+mod node;
+mod referee;
+mod regex;
+mod rule;
+mod search;
+mod solve;
+
+use serde_json::Value;
+
+pub use rule::SchemaRule;
+
+pub(crate) use self::document::join;
+pub(crate) use self::findings::MAX_FINDINGS;
+use nuncio_core::schema::{MAX_DEPTH, depth};
+
+use self::findings::{Finder, PossibleRefusal};
+use self::lower::{Lowering, Malformed, SchemaSide};
+use self::node::Dot;
+use self::referee::Referee;
+use self::solve::{Memo, Solver};
+
+/// Limit of work for a comparison, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
+///
+/// A step examines about one literal and takes some tens of nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    steps: usize,
+}
+
+impl Budget {
+    #[must_use]
+    pub const fn new(steps: usize) -> Self {
+        Self { steps }
+    }
+
+    #[must_use]
+    pub const fn steps(self) -> usize {
+        self.steps
+    }
+}
+
+impl Default for Budget {
+    /// 400,000 steps: ordinary pairs need a few hundred, hostile ones end in well under a second.
+    fn default() -> Self {
+        Self::new(400_000)
+    }
+}
+
+/// The remaining budget that several comparisons share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    steps: usize,
+    /// Number of generated values that may be tried when nothing was proved.
+    tries: usize,
+}
+
+impl From<Budget> for Effort {
+    fn from(budget: Budget) -> Self {
+        Self { steps: budget.steps(), tries: referee::MOST_TRIES }
+    }
+}
+
+/// Result of comparing two schemas.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    pub outcome: ComparisonOutcome,
+    /// Each way in which the new schema refuses what the old one accepted, at most 64; empty if compatible.
+    pub findings: Vec<SchemaNarrowing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparisonOutcome {
+    /// Proved: the new schema accepts everything that the old one accepted.
+    Compatible,
+    /// Proved: at least one finding has a witness.
+    Breaking,
+    /// Neither is proved. Callers treat it as breaking.
+    Unknown,
+}
+
+impl ComparisonOutcome {
+    /// Whether the change counts as breaking: everything that is not proved compatible.
+    #[must_use]
+    pub const fn breaking(self) -> bool {
+        !matches!(self, Self::Compatible)
+    }
+}
+
+/// One way in which the new schema refuses what the old one accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SchemaNarrowing {
+    pub rule: SchemaRule,
+    /// JSON pointer into the new schema, or into the old one if `new` is absent.
+    pub pointer: String,
+    /// The old schema at that location.
+    pub old: Option<Value>,
+    /// The new schema at that location.
+    pub new: Option<Value>,
+    /// A value that is valid under the old schema and invalid under the new one.
+    pub witness: Option<Value>,
+}
+
+/// Compares two schemas.
+///
+/// Never panics and always ends: a malformed schema, nesting beyond [`nuncio_core::schema::MAX_DEPTH`] or an exhausted
+/// budget gives [`ComparisonOutcome::Unknown`].
+#[must_use]
+pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
+    compare_within(old, new, &mut Effort::from(budget))
+}
+
+/// [`compare`] with the budget that earlier comparisons left over.
+pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> Comparison {
+    if old == new {
+        return Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
+    }
+    if depth(old) > MAX_DEPTH || depth(new) > MAX_DEPTH {
+        return undecided(SchemaRule::Unknown, String::new(), old, new);
+    }
+    let mut lowering = Lowering::new(old, new);
+    match judge(&mut lowering, effort) {
+        Ok(comparison) => comparison,
+        Err(Malformed { side, place }) => {
+            let mut comparison = undecided(SchemaRule::SchemaInvalid, place.clone(), old, new);
+            let finding = &mut comparison.findings[0];
+            let at = |root: &Value| root.pointer(&place).cloned();
+            (finding.old, finding.new) = match side {
+                SchemaSide::Old => (at(old), None),
+                SchemaSide::New => (None, at(new)),
+            };
+            comparison
+        }
+    }
+}
+
+fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Comparison {
+    let finding = SchemaNarrowing { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
+    Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
+}
+
+fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison, Malformed> {
+    let (old, new) = lowering.roots()?;
+    if old == new {
+        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+    }
+    let pool = &lowering.pool;
+    let referee = Referee::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
+    let mut refusals = Vec::new();
+    // The dot differs between regex engines: the result must hold for both readings.
+    let dots: &[Dot] = if pool.has_dots() { &[Dot::NotLineFeed, Dot::NotLineTerminator] } else { &[Dot::NotLineFeed] };
+    for dot in dots {
+        let mut finder = Finder::new(lowering, &referee, old, *dot, effort.steps);
+        finder.run()?;
+        effort.steps = finder.steps;
+        refusals = finder.refusals;
+        if !refusals.is_empty() {
+            break;
+        }
+    }
+    if refusals.is_empty() {
+        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+    }
+    if refusals.iter().any(|refusal| refusal.finding.witness.is_none()) {
+        try_harder(lowering, &referee, &mut effort.tries, &mut refusals);
+        if refusals.is_empty() {
+            return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+        }
+    }
+    let proved = refusals.iter().any(|refusal| refusal.finding.witness.is_some());
+    let findings = refusals.into_iter().map(|refusal| refusal.finding).collect();
+    Ok(Comparison { outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown }, findings })
+}
+
+/// Tries generated values for undecided findings. What stays undecided is unknown.
+fn try_harder(
+    lowering: &mut Lowering<'_>,
+    referee: &Referee<'_>,
+    tries: &mut usize,
+    refusals: &mut Vec<PossibleRefusal>,
+) {
+    if refusals.iter().all(|refusal| refusal.finding.witness.is_none())
+        && every_listed_value(lowering.old.root, referee)
+    {
+        refusals.clear();
+        return;
+    }
+    if let Some(witness) = search::search(&lowering.old, &lowering.new, referee, tries) {
+        let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::default());
+        let open = |refusal: &&mut PossibleRefusal| refusal.finding.witness.is_none();
+        let fitting =
+            refusals.iter_mut().filter(open).find(|refusal| solver.fits(refusal.goal, &witness) == Some(true));
+        if let Some(refusal) = fitting {
+            refusal.finding.witness = Some(witness);
+        } else if let Some(refusal) = refusals.iter_mut().find(open) {
+            refusal.finding.witness = Some(witness);
+        }
+    }
+    for refusal in refusals {
+        if refusal.finding.witness.is_none() {
+            refusal.finding.rule = SchemaRule::Unknown;
+        }
+    }
+}
+
+/// Whether the old schema enumerates its values and the validator accepts each of them under the new one.
+fn every_listed_value(old: &Value, referee: &Referee<'_>) -> bool {
+    let listed: Vec<&Value> = match (old.get("const"), old.get("enum").and_then(Value::as_array)) {
+        (Some(value), _) => vec![value],
+        (None, Some(values)) => values.iter().collect(),
+        (None, None) => return false,
+    };
+    listed.len() <= 1_000 && referee.patience() > 0 && !listed.into_iter().any(|value| referee.confirms(value))
+}

@@ -1,0 +1,88 @@
+//! Facts known about one part of a value. They often suffice to see that the new schema accepts it.
+
+use serde_json::Value;
+
+use super::node::{Lit, Node, Pool};
+use super::solve::Solver;
+use crate::{HashMap, HashSet};
+
+/// A step from a value to a part of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
+    /// To a property whose name satisfies the literal.
+    Property(Lit),
+    /// To an item with an index in the range.
+    Item(u64, u64),
+    /// No descent, but under this condition.
+    Given(Lit),
+}
+
+/// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
+pub(crate) struct Local {
+    pub(crate) facts: Vec<Lit>,
+    /// The facts, decomposed into literals.
+    pub(crate) granted: HashSet<Lit>,
+    named: HashMap<Lit, Vec<Lit>>,
+    other_names: Vec<(Lit, Lit)>,
+    items: Vec<(u64, u64, Lit)>,
+}
+
+impl Local {
+    pub(crate) fn new(pool: &Pool, facts: Vec<Lit>) -> Self {
+        let mut local = Self {
+            granted: HashSet::default(),
+            named: HashMap::default(),
+            other_names: Vec::new(),
+            items: Vec::new(),
+            facts: Vec::new(),
+        };
+        let mut left = facts.clone();
+        local.facts = facts;
+        while let Some(literal) = left.pop() {
+            if !local.granted.insert(literal) || literal.is_negative() {
+                continue;
+            }
+            match pool.node(literal) {
+                Node::And(parts) => left.extend(parts.iter().copied()),
+                Node::Ref(number) if !pool.unguarded[*number as usize] => left.extend(pool.bodies[*number as usize]),
+                Node::Each { name, value } => match pool.node(*name) {
+                    Node::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                        local.named.entry(*name).or_default().push(*value);
+                    }
+                    _ => local.other_names.push((*name, *value)),
+                },
+                Node::FewItems { from, to, what, count: 0 } => local.items.push((*from, *to, !*what)),
+                _ => {}
+            }
+        }
+        local
+    }
+
+    /// The facts that hold after one more step.
+    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: Step) -> Vec<Lit> {
+        match step {
+            Step::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
+            Step::Item(from, to) => {
+                let rules = self.items.iter().filter(|rule| rule.0 <= from && rule.1 >= to);
+                rules.map(|(.., what)| *what).collect()
+            }
+            Step::Property(name) => {
+                let mut facts = self.named.get(&name).cloned().unwrap_or_default();
+                let key: Option<Value> = match solver.pool.node(name) {
+                    Node::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                        Some(solver.pool.value(names[0]).clone())
+                    }
+                    _ => None,
+                };
+                for (names, value) in &self.other_names {
+                    let covers =
+                        *names == name || key.as_ref().is_some_and(|key| solver.fits(*names, key) == Some(true));
+                    if covers {
+                        facts.push(*value);
+                    }
+                }
+                facts
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `unevaluatedProperties` and `unevaluatedItems`: the remainder depends on which branches hold, so each combination
+//! of branches becomes a case.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{END, Lowering, Malformed, SchemaSide, Site};
+use crate::schema::document::{ReferenceTarget, SchemaLocation};
+use crate::schema::node::Lit;
+
+/// Limit of combinations.
+const MAX_CASES: usize = 128;
+
+/// Limit of schemas examined per comparison.
+const MAX_ASKED: u32 = 4_000;
+
+/// Why the cases of a schema cannot be listed.
+enum NoCases {
+    Malformed(Malformed),
+    TooMany,
+}
+
+impl From<Malformed> for NoCases {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// The parts evaluated by other keywords, and the condition under which they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Case {
+    when: BTreeSet<Lit>,
+    names: BTreeSet<String>,
+    patterns: BTreeSet<Lit>,
+    all_names: bool,
+    prefix: u64,
+    items: BTreeSet<Lit>,
+    all_items: bool,
+}
+
+impl Case {
+    fn when(condition: Lit) -> Self {
+        Self { when: BTreeSet::from([condition]), ..Self::default() }
+    }
+
+    fn merged(&self, other: &Self) -> Self {
+        fn both<T: Ord + Clone>(left: &BTreeSet<T>, right: &BTreeSet<T>) -> BTreeSet<T> {
+            left.union(right).cloned().collect()
+        }
+        Self {
+            when: both(&self.when, &other.when),
+            names: both(&self.names, &other.names),
+            patterns: both(&self.patterns, &other.patterns),
+            all_names: self.all_names || other.all_names,
+            prefix: self.prefix.max(other.prefix),
+            items: both(&self.items, &other.items),
+            all_items: self.all_items || other.all_items,
+        }
+    }
+
+    fn saw_nothing(&self) -> bool {
+        Self { when: BTreeSet::new(), ..self.clone() } == Self::default()
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn unevaluated(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
+        let what = self.at(site, keyword)?;
+        let cases = match self.cases(site, true) {
+            Ok(cases) => cases,
+            Err(NoCases::Malformed(malformed)) => return Err(malformed),
+            Err(NoCases::TooMany) => {
+                let text = format!("{:?} {} {keyword}", site.side, site.place.text());
+                return Ok(self.pool.opaque(text));
+            }
+        };
+        let mut parts = Vec::new();
+        for case in cases {
+            let rest = if keyword == "unevaluatedProperties" {
+                if case.all_names {
+                    continue;
+                }
+                let names: Vec<Value> = case.names.iter().map(|name| Value::from(name.as_str())).collect();
+                let names = self.pool.values_of(&names);
+                let others = std::iter::once(!names).chain(case.patterns.iter().map(|pattern| !*pattern));
+                let name = self.pool.and(others);
+                self.each(name, what)
+            } else {
+                if case.all_items {
+                    continue;
+                }
+                let fits = self.pool.or(std::iter::once(what).chain(case.items.iter().copied()));
+                self.all_items(case.prefix, END, fits)
+            };
+            let either = case.when.iter().map(|condition| !*condition).chain([rest]);
+            parts.push(self.pool.or(either));
+        }
+        Ok(self.pool.and(parts))
+    }
+
+    fn cases(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
+        self.asked += 1;
+        if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {
+            return Err(NoCases::TooMany);
+        }
+        self.depth += 1;
+        let cases = self.cases_of(site, asking);
+        self.depth -= 1;
+        cases
+    }
+
+    fn cases_of(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
+        let has = |keyword| site.map.contains_key(keyword);
+        let mut fixed = Case { prefix: site.prefix(), ..Case::default() };
+        if has("properties") {
+            fixed.names = site.members("properties")?.keys().cloned().collect();
+        }
+        if has("patternProperties") {
+            fixed.patterns = site.members("patternProperties")?.keys().map(|text| self.pool.pattern(text)).collect();
+        }
+        if has("contains") {
+            fixed.items.insert(self.at(site, "contains")?);
+        }
+        fixed.all_names = has("additionalProperties") || (has("unevaluatedProperties") && !asking);
+        fixed.all_items = has("items") || (has("unevaluatedItems") && !asking);
+        if has("dependencies") {
+            return Err(NoCases::TooMany);
+        }
+        let mut cases = vec![fixed];
+        for keyword in ["$ref", "$dynamicRef"] {
+            if let Some(reference) = site.map.get(keyword).and_then(Value::as_str) {
+                let document = self.document(site.side);
+                if keyword == "$dynamicRef" && document.is_compound() {
+                    return Err(NoCases::TooMany);
+                }
+                let Some(ReferenceTarget::Here(place, schema)) = document.resolve(reference, site.place) else {
+                    return Err(NoCases::TooMany);
+                };
+                let inner = self.inner(site.side, SchemaLocation::At(&place), schema)?;
+                cases = product(&cases, &inner)?;
+            }
+        }
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            if !has(keyword) {
+                continue;
+            }
+            let mut exactly_one = Vec::new();
+            for (index, schema) in site.list(keyword)?.iter().enumerate() {
+                let list = SchemaLocation::Named(&site.place, keyword);
+                let place = SchemaLocation::Numbered(&list, index);
+                let inner = self.inner(site.side, place, schema)?;
+                if keyword == "allOf" {
+                    cases = product(&cases, &inner)?;
+                    continue;
+                }
+                let branch = self.schema(site.side, place, schema)?;
+                let inner = product(&[Case::when(branch)], &inner)?;
+                if keyword == "oneOf" {
+                    exactly_one.extend(inner);
+                } else if !inner.iter().all(Case::saw_nothing) {
+                    let mut ways = vec![Case::when(!branch)];
+                    ways.extend(inner);
+                    cases = product(&cases, &ways)?;
+                }
+            }
+            if !exactly_one.iter().all(Case::saw_nothing) {
+                cases = product(&cases, &exactly_one)?;
+            }
+        }
+        if has("if") {
+            let condition = self.at(site, "if")?;
+            let mut ways = Vec::new();
+            for (keywords, when) in [(["if", "then"].as_slice(), condition), (["else"].as_slice(), !condition)] {
+                let mut branch = vec![Case::when(when)];
+                for keyword in keywords {
+                    if let Some(schema) = site.map.get(*keyword) {
+                        let inner = self.inner(site.side, SchemaLocation::Named(&site.place, keyword), schema)?;
+                        branch = product(&branch, &inner)?;
+                    }
+                }
+                ways.extend(branch);
+            }
+            cases = product(&cases, &ways)?;
+        }
+        if has("dependentSchemas") {
+            for (name, schema) in site.members("dependentSchemas")? {
+                let all = SchemaLocation::Named(&site.place, "dependentSchemas");
+                let inner = self.inner(site.side, SchemaLocation::Named(&all, name), schema)?;
+                if inner.iter().all(Case::saw_nothing) {
+                    continue;
+                }
+                let absent = self.absent(name);
+                let mut ways = vec![Case::when(absent)];
+                ways.extend(product(&[Case::when(!absent)], &inner)?);
+                cases = product(&cases, &ways)?;
+            }
+        }
+        Ok(cases)
+    }
+
+    fn inner(&mut self, side: SchemaSide, place: SchemaLocation<'_>, schema: &Value) -> Result<Vec<Case>, NoCases> {
+        match schema {
+            Value::Object(map) => self.cases(Site { side, place, map }, false),
+            _ => Ok(vec![Case::default()]),
+        }
+    }
+}
+
+fn product(left: &[Case], right: &[Case]) -> Result<Vec<Case>, NoCases> {
+    if left.len().saturating_mul(right.len()) > MAX_CASES {
+        return Err(NoCases::TooMany);
+    }
+    Ok(left.iter().flat_map(|left| right.iter().map(|right| left.merged(right))).collect())
+}

@@ -1,0 +1,429 @@
+//! Satisfiability of a set of literals: a tableau that splits by type and by alternative, and leaves the rest to the
+//! theory of each type.
+
+mod arrays;
+mod distinct;
+mod numbers;
+mod objects;
+mod strings;
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::node::{Dot, Lit, Node, Pool, types};
+use crate::HashMap;
+
+/// Recursion limit; a test runs it on a small stack.
+const MAX_DEPTH: usize = 160;
+
+/// Result of a satisfiability search.
+#[derive(Debug, Clone)]
+pub(crate) enum SolverResult {
+    /// Unsatisfiable.
+    Empty,
+    /// Satisfied by this value.
+    Model(Rc<Value>),
+    /// Undecided; this value may satisfy it.
+    Unknown(Option<Rc<Value>>),
+}
+
+impl SolverResult {
+    pub(crate) fn model(value: Value) -> Self {
+        Self::Model(Rc::new(value))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty)
+    }
+
+    /// The value found, proved or not.
+    pub(crate) fn candidate(&self) -> Option<&Rc<Value>> {
+        match self {
+            Self::Model(value) | Self::Unknown(Some(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The result for either of two cases; `other` is evaluated only if this one does not decide it.
+    fn or_else(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Model(_) => self,
+            Self::Empty => other(),
+            Self::Unknown(candidate) => match other() {
+                Self::Empty => Self::Unknown(candidate),
+                Self::Unknown(second) => Self::Unknown(candidate.or(second)),
+                model @ Self::Model(_) => model,
+            },
+        }
+    }
+
+    /// The result weakened to unknown, when only part of the goal was tested.
+    fn unsure(self) -> Self {
+        match self {
+            Self::Model(value) => Self::Unknown(Some(value)),
+            other => other,
+        }
+    }
+}
+
+/// Results that are valid for one pool.
+pub(crate) type Memo = HashMap<Vec<Lit>, SolverResult>;
+
+/// A search over one pool of nodes with a budget of steps.
+pub(crate) struct Solver<'p> {
+    pub(crate) pool: &'p mut Pool,
+    pub(crate) dot: Dot,
+    steps: usize,
+    depth: usize,
+    memo: Memo,
+    /// Goals in progress, outermost first.
+    asked: Vec<Vec<Lit>>,
+    /// Index of the outermost goal that a result assumed to be unsatisfiable.
+    lowest: usize,
+}
+
+/// Known constraints on one value of one type.
+#[derive(Clone, Default)]
+struct KnownFacts {
+    /// All known literals in every form they took.
+    known: BTreeSet<Lit>,
+    /// The original goals and choices; everything else follows from them.
+    roots: Vec<Lit>,
+    todo: Vec<Lit>,
+    /// At least one literal of each clause must hold.
+    clauses: Vec<Vec<Lit>>,
+    /// Whether some constraint is not understood.
+    opaque: bool,
+}
+
+impl<'p> Solver<'p> {
+    pub(crate) fn new(pool: &'p mut Pool, dot: Dot, steps: usize, memo: Memo) -> Self {
+        Self { pool, dot, steps, depth: 0, memo, asked: Vec::new(), lowest: usize::MAX }
+    }
+
+    /// The results, for a later search.
+    pub(crate) fn into_memo(self) -> Memo {
+        self.memo
+    }
+
+    pub(crate) fn steps_left(&self) -> usize {
+        self.steps
+    }
+
+    /// Spends steps; false when none are left.
+    pub(crate) fn spend(&mut self, steps: usize) -> bool {
+        let enough = self.steps >= steps;
+        self.steps = self.steps.saturating_sub(steps);
+        enough
+    }
+
+    /// Enters one more level of recursion; false at the limit.
+    pub(crate) fn enter(&mut self) -> bool {
+        if self.depth >= MAX_DEPTH {
+            return false;
+        }
+        self.depth += 1;
+        true
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Whether some value satisfies all goals.
+    pub(crate) fn satisfy(&mut self, mut goals: Vec<Lit>) -> SolverResult {
+        goals.sort_unstable();
+        goals.dedup();
+        goals.retain(|goal| *goal != Lit::TRUE);
+        if goals.contains(&Lit::FALSE) {
+            return SolverResult::Empty;
+        }
+        if let Some(answer) = self.memo.get(&goals) {
+            return answer.clone();
+        }
+        if !self.spend(1 + goals.len()) {
+            return SolverResult::Unknown(None);
+        }
+        // A smallest value that satisfies the goals has no part that again satisfies all of them.
+        if let Some(index) = self.asked.iter().position(|asked| is_subset(asked, &goals)) {
+            self.lowest = self.lowest.min(index);
+            return SolverResult::Empty;
+        }
+        if !self.enter() {
+            return SolverResult::Unknown(None);
+        }
+        let own = self.asked.len();
+        let before = std::mem::replace(&mut self.lowest, usize::MAX);
+        self.asked.push(goals.clone());
+        let possible = goals.iter().fold(types::ALL, |all, goal| all & self.pool.holds(*goal));
+        let mut answer = SolverResult::Empty;
+        for bit in [types::OBJECT, types::STRING, types::NUMBER, types::ARRAY, types::BOOLEAN, types::NULL] {
+            if possible & bit != 0 {
+                let facts = KnownFacts { roots: goals.clone(), todo: goals.clone(), ..KnownFacts::default() };
+                answer = answer.or_else(|| self.branch(bit, facts));
+            }
+            if matches!(answer, SolverResult::Model(_)) {
+                break;
+            }
+        }
+        self.asked.pop();
+        self.leave();
+        // A result that assumed an outer goal to be unsatisfiable is valid only inside that goal.
+        let depends = self.lowest < own;
+        if !depends || !answer.is_empty() {
+            self.memo.insert(goals, answer.clone());
+        }
+        self.lowest = if depends { before.min(self.lowest) } else { before };
+        answer
+    }
+
+    /// Whether some value of one type satisfies the facts.
+    fn branch(&mut self, bit: u8, mut facts: KnownFacts) -> SolverResult {
+        loop {
+            if !self.expand(bit, &mut facts) {
+                return SolverResult::Empty;
+            }
+            let listed = facts.known.iter().filter(|literal| !literal.is_negative());
+            let listed = listed.filter_map(|literal| match self.pool.node(*literal) {
+                Node::Enum(values) => Some((values.len(), *literal)),
+                _ => None,
+            });
+            if let Some((_, literal)) = listed.min() {
+                return self.among(bit, literal, &facts);
+            }
+            if self.steps == 0 {
+                return SolverResult::Unknown(None);
+            }
+            if !self.simplify(bit, &mut facts) {
+                return SolverResult::Empty;
+            }
+            if facts.todo.is_empty() {
+                break;
+            }
+        }
+        let Some(shortest) = (0..facts.clauses.len()).min_by_key(|index| facts.clauses[*index].len()) else {
+            let answer = self.theory(bit, &facts);
+            return if facts.opaque { answer.unsure() } else { answer };
+        };
+        let choices = facts.clauses.swap_remove(shortest);
+        if !self.enter() {
+            return SolverResult::Unknown(None);
+        }
+        let mut answer = SolverResult::Empty;
+        for choice in choices {
+            if !self.spend(1 + facts.known.len() / 8) {
+                answer = answer.or_else(|| SolverResult::Unknown(None));
+                break;
+            }
+            let mut chosen = facts.clone();
+            chosen.roots.push(choice);
+            chosen.todo.push(choice);
+            answer = answer.or_else(|| self.branch(bit, chosen));
+            if matches!(answer, SolverResult::Model(_)) {
+                break;
+            }
+        }
+        self.leave();
+        answer
+    }
+
+    /// Decomposes the pending literals; false on a contradiction.
+    fn expand(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
+        while let Some(literal) = facts.todo.pop() {
+            self.spend(1);
+            if self.pool.holds(literal) & bit == 0 || facts.known.contains(&!literal) {
+                return false;
+            }
+            if self.pool.fails(literal) & bit == 0 || !facts.known.insert(literal) {
+                continue;
+            }
+            let node = self.pool.shared(literal);
+            match (&*node, literal.is_negative()) {
+                (Node::And(parts), false) => facts.todo.extend(parts.iter().copied()),
+                (Node::And(parts), true) => facts.clauses.push(parts.iter().map(|part| !*part).collect()),
+                (Node::OneOf(parts), negative) => {
+                    let clause = self.one_of(bit, parts, negative);
+                    facts.clauses.push(clause);
+                }
+                (Node::Ref(number), negative) => {
+                    let body = self.pool.bodies[*number as usize].filter(|_| !self.pool.unguarded[*number as usize]);
+                    match body {
+                        Some(body) => facts.todo.push(if negative { !body } else { body }),
+                        None => facts.opaque = true,
+                    }
+                }
+                (Node::Opaque(_), _) => facts.opaque = true,
+                (Node::Pattern(pattern), _) => facts.opaque |= self.pool.regex(*pattern, self.dot).is_none(),
+                (Node::Enum(values), true) if bit & (types::ARRAY | types::OBJECT) != 0 => {
+                    for number in values {
+                        let value = self.pool.value(*number).clone();
+                        if types::of(&value) == bit {
+                            let clause = self.differs(&value);
+                            facts.clauses.push(clause);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// "Exactly one", or its negation, as alternatives.
+    fn one_of(&mut self, bit: u8, parts: &[Lit], negative: bool) -> Vec<Lit> {
+        let mut clause = Vec::new();
+        if negative {
+            let none: Vec<Lit> = parts.iter().map(|part| !*part).collect();
+            clause.push(self.pool.and(none));
+            let possible: Vec<Lit> = parts.iter().copied().filter(|part| self.pool.holds(*part) & bit != 0).collect();
+            for (index, left) in possible.iter().enumerate() {
+                if !self.spend(possible.len()) {
+                    // No restriction: the search soon ends as unknown.
+                    return vec![Lit::TRUE];
+                }
+                for right in &possible[index + 1..] {
+                    clause.push(self.pool.and([*left, *right]));
+                }
+            }
+        } else {
+            for (index, part) in parts.iter().enumerate() {
+                if self.pool.holds(*part) & bit != 0 && self.spend(parts.len()) {
+                    let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
+                    let all: Vec<Lit> = others.map(|(_, other)| !*other).chain([*part]).collect();
+                    clause.push(self.pool.and(all));
+                }
+            }
+            if self.steps == 0 {
+                return vec![Lit::TRUE];
+            }
+        }
+        clause
+    }
+
+    /// The ways in which an array or an object can differ from this value.
+    fn differs(&mut self, value: &Value) -> Vec<Lit> {
+        let mut clause = Vec::new();
+        match value {
+            Value::Array(items) => {
+                let count = items.len() as u64;
+                clause.push(self.pool.add(Node::MinItems(count + 1)));
+                if count > 0 {
+                    clause.push(self.pool.add(Node::MaxItems(count - 1)));
+                }
+                for (index, item) in (0..).zip(items) {
+                    let what = !self.pool.one_value(item);
+                    clause.push(self.pool.add(Node::SomeItems { from: index, to: index + 1, what, count: 1 }));
+                }
+            }
+            Value::Object(map) => {
+                clause.push(self.pool.add(Node::MinProperties(map.len() as u64 + 1)));
+                for (key, item) in map {
+                    let name = self.pool.name(key);
+                    clause.push(self.pool.add(Node::Each { name, value: Lit::FALSE }));
+                    let value = self.pool.one_value(item);
+                    clause.push(!self.pool.add(Node::Each { name, value }));
+                }
+            }
+            _ => {}
+        }
+        clause
+    }
+
+    /// Removes impossible alternatives; false if a clause has none left.
+    fn simplify(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
+        let clauses = std::mem::take(&mut facts.clauses);
+        for mut clause in clauses {
+            self.spend(clause.len());
+            if clause.iter().any(|part| self.pool.fails(*part) & bit == 0 || facts.known.contains(part)) {
+                continue;
+            }
+            clause.retain(|part| {
+                self.pool.holds(*part) & bit != 0
+                    && !facts.known.contains(&!*part)
+                    && match self.pool.node(*part) {
+                        Node::And(inner) if !part.is_negative() => {
+                            !inner.iter().any(|inner| facts.known.contains(&!*inner))
+                        }
+                        _ => true,
+                    }
+            });
+            match clause.as_slice() {
+                [] => return false,
+                [only] => {
+                    facts.roots.push(*only);
+                    facts.todo.push(*only);
+                }
+                _ => facts.clauses.push(clause),
+            }
+        }
+        true
+    }
+
+    /// The first enumerated value of this type that satisfies everything.
+    fn among(&mut self, bit: u8, listed: Lit, facts: &KnownFacts) -> SolverResult {
+        let node = self.pool.shared(listed);
+        let Node::Enum(values) = &*node else { return SolverResult::Unknown(None) };
+        let mut answer = SolverResult::Empty;
+        for number in values {
+            let value = self.pool.value(*number).clone();
+            if types::of(&value) != bit {
+                continue;
+            }
+            match self.fits_all(&facts.roots, &value) {
+                Some(true) => return SolverResult::model(value),
+                Some(false) => {}
+                None => answer = answer.or_else(|| SolverResult::Unknown(Some(Rc::new(value)))),
+            }
+        }
+        answer
+    }
+
+    /// Decides the remaining constraints when no alternatives are left.
+    fn theory(&mut self, bit: u8, facts: &KnownFacts) -> SolverResult {
+        match bit {
+            types::NULL => SolverResult::model(Value::Null),
+            types::BOOLEAN => {
+                for value in [true, false] {
+                    let value = Value::from(value);
+                    let excluded = facts.known.iter().any(|literal| {
+                        literal.is_negative()
+                            && matches!(self.pool.node(*literal), Node::Enum(values)
+                                if self.pool.number_of(&value).is_some_and(|number| values.contains(&number)))
+                    });
+                    if !excluded {
+                        return SolverResult::model(value);
+                    }
+                }
+                SolverResult::Empty
+            }
+            types::NUMBER => self.numbers(facts),
+            types::STRING => self.strings(facts),
+            types::ARRAY => self.arrays(facts),
+            _ => self.objects(facts),
+        }
+    }
+
+    /// The values that negated enumerations forbid.
+    fn forbidden(&self, facts: &KnownFacts) -> Vec<&Value> {
+        let lists = facts.known.iter().filter(|literal| literal.is_negative());
+        lists
+            .filter_map(|literal| match self.pool.node(*literal) {
+                Node::Enum(values) => Some(values),
+                _ => None,
+            })
+            .flatten()
+            .map(|number| self.pool.value(*number))
+            .collect()
+    }
+}
+
+/// Both lists are sorted.
+fn is_subset(small: &[Lit], large: &[Lit]) -> bool {
+    if small.len() > large.len() {
+        return false;
+    }
+    let mut rest = large.iter();
+    small.iter().all(|wanted| rest.any(|literal| literal == wanted))
+}

@@ -1,0 +1,274 @@
+//! Theory of strings: length and patterns, as a product of automata.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{KnownFacts, Solver, SolverResult};
+use crate::HashMap;
+use crate::schema::node::Node;
+use crate::schema::regex::{Position, Regex};
+
+/// Preferred characters for a readable witness, best first.
+const NICE: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
+/// The longest string that is generated.
+const MAX_LENGTH: u64 = 20_000;
+
+impl Solver<'_> {
+    pub(super) fn strings(&mut self, facts: &KnownFacts) -> SolverResult {
+        let (mut shortest, mut longest) = (0, u64::MAX);
+        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+        for literal in &facts.known {
+            match (self.pool.node(*literal), literal.is_negative()) {
+                (Node::MinLength(count), false) => shortest = shortest.max(*count),
+                (Node::MinLength(count), true) => longest = longest.min(count.saturating_sub(1)),
+                (Node::MaxLength(count), false) => longest = longest.min(*count),
+                (Node::MaxLength(count), true) => shortest = shortest.max(count + 1),
+                (Node::Pattern(pattern), false) => wanted.push(*pattern),
+                (Node::Pattern(pattern), true) => unwanted.push(*pattern),
+                _ => {}
+            }
+        }
+        if shortest > longest {
+            return SolverResult::Empty;
+        }
+        if shortest > MAX_LENGTH {
+            return SolverResult::Unknown(None);
+        }
+        // Patterns that are not understood are left out; the caller knows that some were.
+        let wanted: Vec<u32> =
+            wanted.into_iter().filter(|pattern| self.pool.regex(*pattern, self.dot).is_some()).collect();
+        let unwanted: Vec<u32> =
+            unwanted.into_iter().filter(|pattern| self.pool.regex(*pattern, self.dot).is_some()).collect();
+        let forbidden: Vec<String> =
+            self.forbidden(facts).into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
+        if wanted.is_empty() && unwanted.is_empty() {
+            // If only the length matters, any characters will do.
+            let text = "a".repeat(usize::try_from(shortest).unwrap_or_default());
+            if !forbidden.contains(&text) {
+                self.spend(1 + text.len() / 16);
+                return SolverResult::model(Value::from(text));
+            }
+        }
+        let mut steps = self.steps_left();
+        let answer = {
+            let dot = self.dot;
+            let regex = |pattern: &u32| self.pool.regex(*pattern, dot);
+            let wanted: Vec<&Regex> = wanted.iter().filter_map(regex).collect();
+            let unwanted: Vec<&Regex> = unwanted.iter().filter_map(regex).collect();
+            Product::new(&wanted, &unwanted, &forbidden, &mut steps).search(shortest, longest)
+        };
+        self.spend(self.steps_left() - steps);
+        answer
+    }
+}
+
+/// All automata run in parallel, with the forbidden strings as a trie.
+struct Product<'r> {
+    wanted: &'r [&'r Regex],
+    unwanted: &'r [&'r Regex],
+    /// One character of each class that some automaton distinguishes.
+    kinds: Vec<char>,
+    tree: Vec<Branch>,
+    states: Vec<State>,
+    numbers: HashMap<State, usize>,
+    next: HashMap<usize, Vec<usize>>,
+    cost: usize,
+    steps: &'r mut usize,
+}
+
+/// A node of the trie of forbidden strings.
+#[derive(Default)]
+struct Branch {
+    next: BTreeMap<char, usize>,
+    ends: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    positions: Vec<Position>,
+    /// Node in the trie; `None` once the string has left it.
+    branch: Option<usize>,
+}
+
+/// Predecessor of each state: the previous state and the character.
+type Trail = BTreeMap<usize, (usize, char)>;
+
+impl<'r> Product<'r> {
+    fn new(wanted: &'r [&'r Regex], unwanted: &'r [&'r Regex], forbidden: &[String], steps: &'r mut usize) -> Self {
+        let mut tree = vec![Branch::default()];
+        let mut edges = Vec::new();
+        for text in forbidden {
+            let mut at = 0;
+            for char in text.chars() {
+                edges.extend([u32::from(char), u32::from(char) + 1]);
+                let fresh = tree.len();
+                let next = *tree[at].next.entry(char).or_insert(fresh);
+                if next == fresh {
+                    tree.push(Branch::default());
+                }
+                at = next;
+            }
+            tree[at].ends = true;
+        }
+        for regex in wanted.iter().chain(unwanted) {
+            regex.boundaries(&mut edges);
+        }
+        edges.push(0);
+        edges.sort_unstable();
+        edges.dedup();
+        let mut kinds = BTreeSet::new();
+        let mut order = Vec::new();
+        let firsts = edges.iter().filter_map(|edge| {
+            char::from_u32(*edge).or(char::from_u32(0xe000).filter(|_| (0xd800..0xe000).contains(edge)))
+        });
+        for char in NICE.chars().chain(firsts) {
+            let kind = edges.partition_point(|edge| *edge <= u32::from(char));
+            if kinds.insert(kind) {
+                order.push(char);
+            }
+        }
+        let cost = wanted.iter().chain(unwanted).map(|regex| 1 + regex.size() / 8).sum::<usize>() + 1;
+        Self {
+            wanted,
+            unwanted,
+            kinds: order,
+            tree,
+            states: Vec::new(),
+            numbers: HashMap::default(),
+            next: HashMap::default(),
+            cost,
+            steps,
+        }
+    }
+
+    fn number(&mut self, state: State) -> usize {
+        if let Some(&number) = self.numbers.get(&state) {
+            return number;
+        }
+        self.states.push(state.clone());
+        self.numbers.insert(state, self.states.len() - 1);
+        self.states.len() - 1
+    }
+
+    /// The states after each character class; `None` when the budget is spent.
+    fn followers(&mut self, from: usize) -> Option<Vec<usize>> {
+        if let Some(known) = self.next.get(&from) {
+            return Some(known.clone());
+        }
+        let cost = self.cost.saturating_mul(self.kinds.len());
+        if *self.steps < cost {
+            *self.steps = 0;
+            return None;
+        }
+        *self.steps -= cost;
+        let state = self.states[from].clone();
+        let kinds = std::mem::take(&mut self.kinds);
+        let followers: Vec<usize> = kinds
+            .iter()
+            .map(|char| {
+                let automata = self.wanted.iter().chain(self.unwanted);
+                let positions =
+                    automata.zip(&state.positions).map(|(regex, position)| regex.step(position, *char)).collect();
+                let branch = state.branch.and_then(|branch| self.tree[branch].next.get(char).copied());
+                self.number(State { positions, branch })
+            })
+            .collect();
+        self.kinds = kinds;
+        self.next.insert(from, followers.clone());
+        Some(followers)
+    }
+
+    fn accepts(&self, number: usize) -> bool {
+        let state = &self.states[number];
+        let (wanted, unwanted) = state.positions.split_at(self.wanted.len());
+        self.wanted.iter().zip(wanted).all(|(regex, position)| regex.accepts(position))
+            && !self.unwanted.iter().zip(unwanted).any(|(regex, position)| regex.accepts(position))
+            && state.branch.is_none_or(|branch| !self.tree[branch].ends)
+    }
+
+    /// The first string of an allowed length that satisfies all automata.
+    fn search(mut self, shortest: u64, longest: u64) -> SolverResult {
+        let automata = self.wanted.iter().chain(self.unwanted);
+        let positions = automata.map(|regex| regex.begin()).collect();
+        let start = self.number(State { positions, branch: Some(0) });
+        // First the states after exactly `shortest` characters.
+        let mut trails: Vec<Trail> = Vec::new();
+        let mut layer: Vec<usize> = vec![start];
+        let mut settled = None;
+        for length in 0..shortest {
+            let mut trail = Trail::new();
+            for from in &layer {
+                let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
+                for (kind, to) in followers.into_iter().enumerate() {
+                    trail.entry(to).or_insert((*from, self.kinds[kind]));
+                }
+            }
+            let next: Vec<usize> = trail.keys().copied().collect();
+            trails.push(trail);
+            if next == layer {
+                settled = Some(length);
+                break;
+            }
+            layer = next;
+        }
+        // Then onwards; a state seen before leads to nothing new.
+        let mut onward = Trail::new();
+        let mut seen = vec![false; self.states.len()];
+        for state in &layer {
+            seen[*state] = true;
+        }
+        let mut edge = layer;
+        let mut length = shortest;
+        loop {
+            if let Some(end) = edge.iter().copied().find(|state| self.accepts(*state)) {
+                return self.spell(end, start, shortest, &trails, settled, &onward);
+            }
+            if length >= longest || edge.is_empty() {
+                return SolverResult::Empty;
+            }
+            let mut next = Vec::new();
+            for from in &edge {
+                let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
+                seen.resize(self.states.len(), false);
+                for (kind, to) in followers.into_iter().enumerate() {
+                    if !std::mem::replace(&mut seen[to], true) {
+                        onward.insert(to, (*from, self.kinds[kind]));
+                        next.push(to);
+                    }
+                }
+            }
+            edge = next;
+            length += 1;
+        }
+    }
+
+    fn spell(
+        &self,
+        end: usize,
+        start: usize,
+        shortest: u64,
+        trails: &[Trail],
+        settled: Option<u64>,
+        onward: &Trail,
+    ) -> SolverResult {
+        let mut chars = Vec::new();
+        let mut at = end;
+        while let Some((from, char)) = onward.get(&at) {
+            chars.push(*char);
+            at = *from;
+        }
+        for length in (0..shortest).rev() {
+            let trail = settled.map_or(length, |settled| length.min(settled));
+            let Some((from, char)) = usize::try_from(trail).ok().and_then(|trail| trails.get(trail)?.get(&at)) else {
+                return SolverResult::Unknown(None);
+            };
+            chars.push(*char);
+            at = *from;
+        }
+        if at != start {
+            return SolverResult::Unknown(None);
+        }
+        SolverResult::model(Value::from(chars.into_iter().rev().collect::<String>()))
+    }
+}
