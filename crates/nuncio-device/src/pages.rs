@@ -150,7 +150,7 @@ fn first_page_at(path: &str, query: Option<String>) -> Redirect {
 
 async fn guarded(mut response: Response) -> Response {
     let kept = response.headers().get(header::CACHE_CONTROL).cloned();
-    nuncio_pages::headers::guard_private(response.headers_mut());
+    nuncio_http::pages::headers::guard_private(response.headers_mut());
     // Static files set their own cache lifetime.
     if let Some(kept) = kept {
         response.headers_mut().insert(header::CACHE_CONTROL, kept);

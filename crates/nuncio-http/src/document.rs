@@ -3,7 +3,8 @@
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::digest::Digest;
+
+use crate::etag::{etag, has_etag};
 
 /// Cache policy of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +27,7 @@ impl CacheableDocument {
     #[must_use]
     pub fn json(bytes: impl Into<Bytes>, caching: CachePolicy) -> Self {
         let bytes = bytes.into();
-        let digest = Digest::of_bytes(&bytes).to_string();
-        let tag = HeaderValue::try_from(format!("\"{}\"", &digest[..32])).expect("hex digits make a header");
+        let tag = etag(&bytes);
         Self { bytes, tag, caching }
     }
 
@@ -40,7 +40,7 @@ impl CacheableDocument {
     /// depends on.
     #[must_use]
     pub fn answer(&self, request: &HeaderMap, vary: &'static str) -> Response {
-        let unchanged = self.is_known_to(request);
+        let unchanged = has_etag(request, &self.tag);
         let mut response = match unchanged {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => self.bytes.clone().into_response(),
@@ -59,12 +59,6 @@ impl CacheableDocument {
             }),
         );
         response
-    }
-
-    fn is_known_to(&self, request: &HeaderMap) -> bool {
-        let known = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let mut tags = known.flat_map(|list| list.split(',')).map(str::trim);
-        tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == self.tag.as_bytes())
     }
 }
 

@@ -1,4 +1,5 @@
-//! HTTP code shared by the servers of all protocols: limited bodies, common headers, cacheable documents, paging.
+//! HTTP code shared by the servers of all protocols: limited bodies, common headers, cacheable documents, paging,
+//! and by all [`pages`].
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -6,7 +7,9 @@ mod body;
 mod budget;
 mod caller;
 mod document;
+mod etag;
 mod headers;
+pub mod pages;
 mod paging;
 mod status;
 
@@ -14,6 +17,7 @@ pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
 pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
 pub use document::{CachePolicy, CacheableDocument};
+pub use etag::{etag, has_etag};
 pub use headers::{Preference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
 pub use status::status;

@@ -38,7 +38,7 @@ mod page;
 mod texts;
 
 use documents::DocumentsOf;
-use nuncio_pages::Language;
+use nuncio_http::pages::Language;
 use page::{HomeRequest, HomeTemplate};
 
 #[derive(Clone)]
@@ -108,8 +108,8 @@ async fn waiting(console: &Console, identity: Option<Extension<Identity>>) -> Op
 
 /// A page as an answer: always asked for again, sent again only when it changed.
 fn document(asked: &HeaderMap, html: String) -> Response {
-    let tag = nuncio_pages::assets::etag(html.as_bytes());
-    let mut response = if nuncio_pages::assets::is_known(asked, &tag) {
+    let tag = nuncio_http::etag(html.as_bytes());
+    let mut response = if nuncio_http::has_etag(asked, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         axum::response::Html(html).into_response()
@@ -122,6 +122,6 @@ fn document(asked: &HeaderMap, html: String) -> Response {
 }
 
 async fn guarded(mut response: Response) -> Response {
-    nuncio_pages::headers::guard_open(response.headers_mut());
+    nuncio_http::pages::headers::guard_open(response.headers_mut());
     response
 }

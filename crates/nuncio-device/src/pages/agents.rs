@@ -13,8 +13,8 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
-use nuncio_pages::sender::{Fields, field};
-use nuncio_pages::{see, written};
+use nuncio_http::pages::sender::{Fields, field};
+use nuncio_http::pages::{see, written};
 use serde::Deserialize;
 
 use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};

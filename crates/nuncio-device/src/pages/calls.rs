@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use nuncio_core::ids::AgentId;
-use nuncio_pages::sender::field;
-use nuncio_pages::written;
+use nuncio_http::pages::sender::field;
+use nuncio_http::pages::written;
 use serde::Serialize;
 use serde_json::json;
 

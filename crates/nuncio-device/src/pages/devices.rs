@@ -9,9 +9,9 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
+use nuncio_http::pages::sender::field;
+use nuncio_http::pages::{see, written};
 use nuncio_identity::seal::backup::SHORTEST;
-use nuncio_pages::sender::field;
-use nuncio_pages::{see, written};
 use serde::Deserialize;
 
 use super::Pages;

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::{StatusCode, header};
-use nuncio_pages::sender::is_from_elsewhere;
+use nuncio_http::pages::sender::is_from_elsewhere;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};

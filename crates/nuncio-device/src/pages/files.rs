@@ -1,8 +1,8 @@
 //! The static files of these pages, compiled in.
 
-use nuncio_pages::assets::{Asset, Assets, version};
+use nuncio_http::pages::assets::{Asset, Assets, version};
 
-const OWN: &[Asset] = nuncio_pages::assets![
+const OWN: &[Asset] = nuncio_http::assets![
     "device.css",
     "device.js",
     "words.js",

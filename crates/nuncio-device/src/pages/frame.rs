@@ -9,8 +9,8 @@ use axum::extract::{FromRequest, FromRequestParts, NestedPath, Request};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_pages::sender::{self, field};
-use nuncio_pages::{Language, Switches, own_path, written};
+use nuncio_http::pages::sender::{self, field};
+use nuncio_http::pages::{Language, Switches, own_path, written};
 
 use super::page_access::PageSession;
 use super::texts::Texts;

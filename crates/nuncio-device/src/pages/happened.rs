@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::time::Timestamp;
-use nuncio_pages::written;
+use nuncio_http::pages::written;
 
 use super::Pages;
 use super::frame::{Frame, NavEntry, SignedInRequest};

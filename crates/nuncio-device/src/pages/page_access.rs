@@ -21,8 +21,8 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_pages::see;
-use nuncio_pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here};
+use nuncio_http::pages::see;
+use nuncio_http::pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 

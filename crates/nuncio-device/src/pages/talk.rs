@@ -11,8 +11,8 @@ use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_pages::sender::{Fields, field};
-use nuncio_pages::{see, written};
+use nuncio_http::pages::sender::{Fields, field};
+use nuncio_http::pages::{see, written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

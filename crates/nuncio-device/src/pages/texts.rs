@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::text::plain;
-use nuncio_pages::texts;
+use nuncio_http::texts;
 use serde::Deserialize;
 
 use crate::error::DeviceError;
@@ -142,15 +142,15 @@ impl Texts {
     }
 }
 
-nuncio_pages::catalogs!(Texts);
+nuncio_http::catalogs!(Texts);
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use nuncio_http::pages::Language;
     use nuncio_judge::schema::SchemaRule;
     use nuncio_judge::{ChangeRule, NoticeRule};
-    use nuncio_pages::Language;
 
     use super::*;
     use crate::pages::files;

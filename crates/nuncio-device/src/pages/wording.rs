@@ -2,7 +2,7 @@
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
-use nuncio_pages::Language;
+use nuncio_http::pages::Language;
 
 use super::Pages;
 use super::texts::Texts;

@@ -7,11 +7,11 @@ use axum::extract::Path;
 use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
-use nuncio_pages::assets::{Asset, Assets, version};
+use nuncio_http::pages::assets::{Asset, Assets, version};
 
 pub(super) const ROUTE: &str = "/console/assets/{version}/{file}";
 
-const OWN: &[Asset] = nuncio_pages::assets![
+const OWN: &[Asset] = nuncio_http::assets![
     "layout.css",
     "chat.css",
     "about.css",

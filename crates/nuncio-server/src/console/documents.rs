@@ -273,7 +273,7 @@ mod tests {
         let text = format!("{head}{tool}skill = {{ type = \"api\", {skill} }}\n");
         let agent =
             nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent;
-        let mut documents = super::skill(&agent, Texts::of(nuncio_pages::Language::English));
+        let mut documents = super::skill(&agent, Texts::of(nuncio_http::pages::Language::English));
         let document = documents.pop().unwrap();
         assert_eq!((documents.len(), document.path.as_str()), (1, "/skills/desk/find.json"));
         (document.request.unwrap(), document.arguments)

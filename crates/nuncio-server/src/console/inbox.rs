@@ -20,9 +20,9 @@ use nuncio_core::task::Task;
 use nuncio_engine::orders::OrderIssuer;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError, Identity};
+use nuncio_http::pages::sender::{field, is_from_elsewhere, is_from_here};
+use nuncio_http::pages::{Language, see, written};
 use nuncio_http::{BodyLimits, CredentialLocation};
-use nuncio_pages::sender::{field, is_from_elsewhere, is_from_here};
-use nuncio_pages::{Language, see, written};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ pub(super) fn routes(engine: Engine, bodies: BodyLimits) -> Router {
 }
 
 async fn guarded(mut response: Response) -> Response {
-    nuncio_pages::headers::guard_private(response.headers_mut());
+    nuncio_http::pages::headers::guard_private(response.headers_mut());
     response
 }
 

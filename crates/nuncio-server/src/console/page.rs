@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
-use nuncio_pages::{Language, Switches};
+use nuncio_http::pages::{Language, Switches};
 use serde_json::Value;
 
 use super::texts::Texts;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::agent::Sensitivity;
-use nuncio_pages::texts;
+use nuncio_http::texts;
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -83,7 +83,7 @@ impl SensitivityTexts {
     }
 }
 
-nuncio_pages::catalogs!(Texts);
+nuncio_http::catalogs!(Texts);
 
 #[cfg(test)]
 mod tests {

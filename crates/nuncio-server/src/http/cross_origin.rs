@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
-use nuncio_pages::sender::{RequestSender, sender};
+use nuncio_http::pages::sender::{RequestSender, sender};
 
 use super::Shared;
 use super::area::Area;

@@ -191,7 +191,7 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
-    use nuncio_pages::Language;
+    use nuncio_http::pages::Language;
     use serde_json::json;
 
     use super::*;

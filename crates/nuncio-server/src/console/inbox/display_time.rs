@@ -49,7 +49,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use nuncio_pages::Language;
+    use nuncio_http::pages::Language;
 
     use crate::console::texts::Texts;
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_core::time::Timestamp;
-use nuncio_pages::{Language, Switches};
+use nuncio_http::pages::{Language, Switches};
 use serde_json::Value;
 
 use super::display_time::DisplayTime;

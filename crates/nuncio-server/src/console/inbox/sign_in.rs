@@ -10,9 +10,9 @@ use axum::response::Response;
 use nuncio_core::digest::Digest;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
+use nuncio_http::pages::sender::field;
+use nuncio_http::pages::{see, written};
 use nuncio_http::{ClientAddress, CredentialLocation, report_caller};
-use nuncio_pages::sender::field;
-use nuncio_pages::{see, written};
 
 use super::Texts;
 use super::page::{MessagePage, SignInPage};

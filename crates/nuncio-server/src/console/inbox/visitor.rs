@@ -7,7 +7,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_engine::ports::store::ApiKey;
 use nuncio_http::CredentialLocation;
-use nuncio_pages::sender::{Cookie, RequestSender, field, form_fields, is_form, sender};
+use nuncio_http::pages::sender::{Cookie, RequestSender, field, form_fields, is_form, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::Inbox;

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use nuncio_pages::Language;
+use nuncio_http::pages::Language;
 
 use crate::console::texts::Texts;
 

@@ -2,8 +2,8 @@
 
 use askama::Template;
 
-use crate::Language;
-use crate::answer::own_path;
+use super::Language;
+use super::answer::own_path;
 
 /// Switches of one page; a template inserts them by `{{ switches|safe }}`.
 #[derive(Debug, Template)]

@@ -12,8 +12,6 @@
 //!
 //! Files that all pages share are in `assets/`: colours and fonts, the top bar and its switches.
 
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
-
 mod answer;
 pub mod assets;
 pub mod catalog;

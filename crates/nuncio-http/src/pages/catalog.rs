@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use crate::assets::Assets;
+use super::assets::Assets;
 
 /// Declares catalog sections as types. A text that is missing in a language, or that no page uses, fails the tests.
 #[macro_export]
@@ -24,13 +24,13 @@ macro_rules! texts {
 macro_rules! catalogs {
     ($texts:ident) => {
         impl $texts {
-            pub(super) fn of(language: $crate::Language) -> &'static Self {
+            pub(super) fn of(language: $crate::pages::Language) -> &'static Self {
                 use std::sync::LazyLock;
-                static ENGLISH: LazyLock<$texts> = LazyLock::new(|| $crate::catalog::read($texts::ENGLISH));
-                static CHINESE: LazyLock<$texts> = LazyLock::new(|| $crate::catalog::read($texts::CHINESE));
+                static ENGLISH: LazyLock<$texts> = LazyLock::new(|| $crate::pages::catalog::read($texts::ENGLISH));
+                static CHINESE: LazyLock<$texts> = LazyLock::new(|| $crate::pages::catalog::read($texts::CHINESE));
                 match language {
-                    $crate::Language::English => &ENGLISH,
-                    $crate::Language::Chinese => &CHINESE,
+                    $crate::pages::Language::English => &ENGLISH,
+                    $crate::pages::Language::Chinese => &CHINESE,
                 }
             }
 
@@ -39,12 +39,12 @@ macro_rules! catalogs {
 
             /// Faults of the catalogs, for tests.
             #[cfg(test)]
-            fn faults(assets: &$crate::assets::Assets) -> Vec<String> {
-                let mut faults = $crate::catalog::differences(Self::ENGLISH, Self::CHINESE);
-                faults.extend($crate::catalog::half_width(Self::CHINESE));
-                for language in $crate::Language::ALL {
+            fn faults(assets: &$crate::pages::assets::Assets) -> Vec<String> {
+                let mut faults = $crate::pages::catalog::differences(Self::ENGLISH, Self::CHINESE);
+                faults.extend($crate::pages::catalog::half_width(Self::CHINESE));
+                for language in $crate::pages::Language::ALL {
                     let there = Self::of(language).script.keys();
-                    faults.extend($crate::catalog::unasked(assets, there.map(String::as_str)));
+                    faults.extend($crate::pages::catalog::unasked(assets, there.map(String::as_str)));
                 }
                 faults
             }
@@ -120,7 +120,7 @@ pub fn half_width(chinese: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assets::Asset;
+    use crate::pages::assets::Asset;
 
     #[test]
     fn catalog_check_finds_missing_and_empty_texts_and_differing_placeholders() {
