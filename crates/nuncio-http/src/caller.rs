@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Extensions;
-use nuncio_core::network::counted_address;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{EngineError, Identity};
+
+use crate::network::counted_address;
 
 /// Network origin of a request. Every request that came over a listener has it as an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

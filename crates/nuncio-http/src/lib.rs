@@ -9,8 +9,10 @@ mod caller;
 mod document;
 mod etag;
 mod headers;
+pub mod network;
 pub mod pages;
 mod paging;
+pub mod sse;
 mod status;
 
 pub use body::{BodyLimits, CredentialLocation};

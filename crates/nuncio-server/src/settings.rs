@@ -11,10 +11,10 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
-use nuncio_core::network::Network;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::ConfiguredGrant;
 use nuncio_engine::invoke::ExecutionLimits;
+use nuncio_http::network::Network;
 use serde::Deserialize;
 use toml::{Table, Value};
 

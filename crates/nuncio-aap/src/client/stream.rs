@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt as _};
 use nuncio_core::message::{Block, Content, Message};
-use nuncio_core::sse::{SseDecoder, SseEvent, SseLimits};
+use nuncio_http::sse::{SseDecoder, SseEvent, SseLimits};
 use serde_json::Value;
 
 use super::error::ClientError;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use nuncio_core::network::Network;
+use nuncio_http::network::Network;
 use url::{Host, Origin, Url};
 
 /// Exceptions from the rule that untrusted addresses must be public.

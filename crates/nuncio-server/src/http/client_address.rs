@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ::http::{HeaderMap, HeaderName};
 use axum::extract::Request;
-use nuncio_core::network::Network;
 pub(crate) use nuncio_http::ClientAddress;
+use nuncio_http::network::Network;
 
 use super::Shared;
 use super::identity::is_forwarded;

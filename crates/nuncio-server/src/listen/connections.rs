@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nuncio_core::network::counted_address;
+use nuncio_http::network::counted_address;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;

@@ -1,8 +1,8 @@
 //! Parsers and requests without a network.
 
 use nuncio_core::agent::Provider;
-use nuncio_core::sse::{SseDecoder, SseLimits};
 use nuncio_core::turn::{StopReason, Usage};
+use nuncio_http::sse::{SseDecoder, SseLimits};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::agent::Provider;
-use nuncio_core::sse::{SseDecoder, SseLimits, SseTooLarge};
 use nuncio_engine::ports::Clock;
+use nuncio_http::sse::{SseDecoder, SseLimits, SseTooLarge};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;

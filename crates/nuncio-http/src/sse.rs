@@ -50,14 +50,14 @@ pub enum SseTooLarge {
 /// Parses a stream of events. Pass it the received bytes, then take the complete events:
 ///
 /// ```
-/// use nuncio_core::sse::{SseDecoder, SseLimits};
+/// use nuncio_http::sse::{SseDecoder, SseLimits};
 ///
 /// let mut decoder = SseDecoder::new(SseLimits::default());
 /// decoder.feed(b"event: greeting\ndata: hel")?;
 /// assert!(decoder.next_event().is_none());
 /// decoder.feed(b"lo\n\n")?;
 /// assert_eq!(decoder.next_event().map(|event| event.data).as_deref(), Some("hello"));
-/// # Ok::<(), nuncio_core::sse::SseTooLarge>(())
+/// # Ok::<(), nuncio_http::sse::SseTooLarge>(())
 /// ```
 #[derive(Debug)]
 pub struct SseDecoder {
