@@ -1,5 +1,6 @@
 //! Conversion between the ANP wire types and the types of [`negotiation`](crate::negotiation).
 
+#[cfg(feature = "client")]
 pub mod draft;
 
 use nuncio_core::time::Timestamp;

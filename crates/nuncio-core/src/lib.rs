@@ -14,7 +14,6 @@ pub mod code;
 pub mod conversation;
 pub mod declaration;
 pub mod digest;
-pub mod drafting;
 pub mod event;
 pub mod execution;
 pub mod grant;

@@ -2,10 +2,14 @@
 //! it can be used once both sides accepted that document. Nothing in it is executed; a call under it is a message whose
 //! request and response have a schema.
 
+mod blueprint;
 mod call;
+mod draft;
 mod think;
 
+pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidity, TestCase};
 pub use call::DraftedCall;
+pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +18,6 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::approval::{Approval, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 use nuncio_core::ids::{ApprovalId, CallId, DraftId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nuncio_core::drafting::DraftingPolicy;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +14,7 @@ use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
 use crate::consent::{AgentLocks, ConsentRules, MailWaiters};
 use crate::converse::{LiveTurns, RecentConversations};
+use crate::drafting::DraftingPolicy;
 use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, ExecutionQueue};
 use crate::ports::brain::BrainFactory;

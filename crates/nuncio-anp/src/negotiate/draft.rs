@@ -1,9 +1,9 @@
 //! Protocol drafts (ANP-06 §9, §10.2): the artifact, and the decisions of both sides.
 
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use serde_json::{Map, Value, json};
 
 use super::alternative;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::converse::Idempotency;
-use nuncio_engine::drafting::{DraftAnswer, DraftRequest, DraftedCall};
+use nuncio_engine::drafting::{DraftAnswer, DraftRequest, DraftedCall, ProtocolDraft};
 use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};

@@ -7,10 +7,10 @@ use nuncio_anp::project::{ConversationState, Host, OfferContext, ToolSet, ToolSt
 use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use serde_json::{Value, json};
 
 use crate::example_agent;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::drafting::{Blueprint, MAX_BYTES};
 use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
+use super::blueprint::{Blueprint, MAX_BYTES};
 use crate::Engine;
 use crate::access::Caller;
 use crate::converse::{NewSession, SettingsPatch};

@@ -1,13 +1,13 @@
 //! Stored data about other agents: drafted protocols, pending replies, sent messages and DID links.
 
 use async_trait::async_trait;
-use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::ids::{AgentName, DraftId, PersonName, SessionId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::store::StoreError;
+use crate::drafting::ProtocolDraft;
 
 /// A reply that must be delivered to another agent. It exists from before the turn begins until it is delivered or
 /// given up.

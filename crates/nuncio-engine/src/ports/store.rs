@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{AuditRecord, ChainHead, ChainLink};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease, ExecutionState};
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::{
@@ -24,6 +23,7 @@ use tokio::sync::watch;
 
 use super::peers::{DirectMessageReply, PeerStore, PendingReply, PersonLink, SentDirectMessage};
 use crate::directory::{DirectoryListing, ListingId};
+use crate::drafting::ProtocolDraft;
 use crate::follow::{Domain, FollowedDomain};
 
 pub mod consent;

@@ -1,6 +1,6 @@
 //! `[anp]`
 
-use nuncio_core::drafting::DraftingPolicy;
+use nuncio_engine::drafting::DraftingPolicy;
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,9 +1,9 @@
 //! Contract checks for drafted protocols.
 
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, DraftState, ProtocolDraft};
 use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
 use nuncio_core::principal::Principal;
+use nuncio_engine::drafting::{Blueprint, DraftState, ProtocolDraft};
 use nuncio_engine::ports::store::{Change, Conflict, Store};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! Drafted protocols.
 
-use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::ids::{AgentName, DraftId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 

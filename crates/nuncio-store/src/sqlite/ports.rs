@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{ChainHead, ChainLink};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::{AgentName, ApprovalId, CallId, DraftId, ExecutionId, RelationId, SessionId, SkillId, TaskId};
@@ -14,6 +13,7 @@ use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::Turn;
 use nuncio_engine::directory::DirectoryListing;
+use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{Domain, FollowedDomain};
 use nuncio_engine::ports::peers::{PeerStore, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::{

@@ -1,7 +1,7 @@
 //! Protocol drafts, the caller's side. A draft is treated as data and validated like our own before anybody is asked to
 //! accept it (ANP-06 §12.5).
 
-use nuncio_core::drafting::Blueprint;
+use nuncio_engine::drafting::Blueprint;
 use nuncio_identity::Did;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nuncio_anp::wire::ProtocolArtifact;
 use nuncio_core::approval::{Approval, ApprovalAnswer};
-use nuncio_core::drafting::DraftingPolicy;
 use nuncio_core::principal::Principal;
+use nuncio_engine::drafting::DraftingPolicy;
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use serde_json::{Value, json};
 

@@ -1,19 +1,17 @@
 //! Protocol drafting: a [`Blueprint`] for a new protocol that one side wrote, validated automatically, and the
 //! [`ProtocolDraft`] that both sides must accept before use. It is data; nothing in it is executed.
 
-mod blueprint;
 #[cfg(test)]
 mod tests;
 
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::digest::Digest;
-use crate::ids::{AgentName, ApprovalId, DraftId};
-use crate::principal::Principal;
-use crate::time::Timestamp;
-
-pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidity, MAX_BYTES, TestCase};
+use super::Blueprint;
 
 /// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

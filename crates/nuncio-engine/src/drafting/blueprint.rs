@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
+use nuncio_core::schema::{Schema, SchemaViolation, depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::schema::{Schema, SchemaViolation, depth};
-
 /// Size limit of a blueprint as compact JSON.
-pub const MAX_BYTES: usize = 64 * 1024;
+pub(super) const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 24;
 const MAX_METHODS: usize = 16;
 const MAX_LISTED: usize = 64;

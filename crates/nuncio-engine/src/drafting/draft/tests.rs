@@ -1,7 +1,8 @@
+use nuncio_core::schema::SchemaViolation;
 use serde_json::{Value, json};
 
+use super::super::blueprint::MAX_BYTES;
 use super::*;
-use crate::schema::SchemaViolation;
 
 const T0: Timestamp = Timestamp::from_millis(1_000);
 const SOON: Timestamp = Timestamp::from_millis(2_000);
