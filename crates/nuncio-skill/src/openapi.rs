@@ -10,25 +10,8 @@ pub const PATHS: &str = include_str!("openapi/paths.json");
 /// OpenAPI `components`.
 #[must_use]
 pub fn components() -> String {
-    let mut schemas = schema::json::rooted_at("SkillDescriptor")["$defs"].take();
-    schemas["SkillError"] = json!({
-        "type": "object",
-        "required": ["error"],
-        "properties": {"error": {
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": {"enum": crate::wire::ErrorCode::ALL},
-                "message": {"type": "string"},
-                "details": {},
-                "retry": {
-                    "type": "object",
-                    "required": ["suggested_delay_ms", "max_attempts"],
-                    "properties": {"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}},
-                },
-            },
-        }},
-    });
+    let mut schemas = schema::json_definitions();
+    schemas["SkillError"] = schema::error_schema();
     schemas["RegistryPage"] = registry_page();
     json!({"schemas": moved(schemas)}).to_string()
 }

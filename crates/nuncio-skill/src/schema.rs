@@ -1,22 +1,56 @@
-//! Published schemas as JSON Schema, TypeScript and MDX, generated from the types of [`crate::wire`].
+//! Definitions of the published schema, built from the types of [`crate::wire`].
 //!
-//! `cargo xtask schema` writes them to `schema/`. Names follow §9.1, the mapping §9.2: `number` without `format`,
-//! optional fields are not in `required`, and objects are open.
+//! `cargo xtask schema` writes them to `schema/` as JSON Schema, TypeScript and MDX. Names follow §9.1, the mapping
+//! §9.2: `number` without `format`, optional fields are not in `required`, and objects are open.
 
-pub mod json;
-pub mod mdx;
 pub mod model;
-pub mod ts;
 
 use std::sync::LazyLock;
 
 use nuncio_core::agent::{CapabilityType, SkillAccess};
+use serde_json::{Map, Value, json};
 
 use crate::wire;
 use model::{Definition, FieldRule};
 
-/// Date of the release. A published release never changes; a new one has a new date.
-pub const RELEASE: &str = "2026-11-15";
+/// The published JSON Schema.
+const JSON: &str = include_str!("../../../schema/draft/schema.json");
+
+/// JSON Schemas of all published definitions, by name. They refer to each other as `#/$defs/…`.
+///
+/// # Panics
+/// Never; the schema is compiled in, and a test reads it.
+#[must_use]
+pub fn json_definitions() -> Value {
+    let mut root: Map<String, Value> = serde_json::from_str(JSON).expect("the published schema is an object");
+    let mut definitions = root.remove("$defs").unwrap_or_default();
+    // The root is the definition of a descriptor, which is `{"$ref": "#"}` among the others.
+    root.retain(|keyword, _| keyword != "$schema" && keyword != "title");
+    definitions["SkillDescriptor"] = root.into();
+    definitions
+}
+
+/// JSON Schema of an error response, which is not among the published definitions.
+pub(crate) fn error_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"enum": wire::ErrorCode::ALL},
+                "message": {"type": "string"},
+                "details": {},
+                "retry": {
+                    "type": "object",
+                    "required": ["suggested_delay_ms", "max_attempts"],
+                    "properties": {"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}},
+                },
+            },
+        }},
+    })
+}
 
 /// Named definition of the published schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,10 +171,4 @@ fn execution_status() -> EnumDefinition {
     };
     let words = wire::ExecutionStatus::ALL.map(|status| (status.as_str(), doc(status))).to_vec();
     EnumDefinition { name: "ExecutionStatus", doc: "How far an execution is.", words }
-}
-
-/// File names and contents of the release.
-#[must_use]
-pub fn files() -> [(&'static str, String); 3] {
-    [("schema.json", json::text()), ("schema.ts", ts::text()), ("schema.mdx", mdx::text())]
 }

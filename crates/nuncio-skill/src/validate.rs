@@ -30,7 +30,7 @@ use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::MAX_DEPTH;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[cfg(feature = "server")]
 pub(crate) use actual_value::actual_value;
@@ -39,7 +39,7 @@ pub(crate) use actual_value::type_name;
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
 
-use crate::schema::{self, PublishedDefinition, published};
+use crate::schema::{error_schema, json_definitions};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
 
 /// Result of a validation (§9.3) with faults in the form of §8.3.1.
@@ -49,7 +49,7 @@ pub type ValidationReport = nuncio_core::report::DocumentReport<Kind>;
 impl From<&ValidationReport> for ErrorResponse {
     fn from(report: &ValidationReport) -> Self {
         Self::new(ErrorCode::ValidationError, format!("Invalid {} document", report.kind))
-            .with_details(serde_json::json!(report.errors))
+            .with_details(json!(report.errors))
     }
 }
 
@@ -194,9 +194,9 @@ impl Kind {
     fn validator(self) -> &'static Validator {
         static VALIDATORS: LazyLock<[Validator; 5]> = LazyLock::new(|| {
             Kind::ALL.map(|kind| {
-                let schema = match published(kind.name()) {
-                    Some(PublishedDefinition::Object(..)) => schema::json::rooted_at(kind.name()),
-                    _ => schema::json::of(&ErrorResponse::definition()),
+                let schema = match kind {
+                    Kind::ErrorResponse => error_schema(),
+                    _ => json!({"$ref": format!("#/$defs/{kind}"), "$defs": json_definitions()}),
                 };
                 let built = jsonschema::options().with_draft(Draft::Draft202012).offline().build(&schema);
                 built.expect("the schema we publish compiles")

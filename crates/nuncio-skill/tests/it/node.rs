@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use nuncio_skill::schema::files;
 use nuncio_skill::validate::Kind;
 use serde_json::{Value, json};
 
-use crate::sample::{changed, example, whole};
+use crate::sample::{changed, example, published_file, whole};
 
 fn tool_path(name: &str) -> PathBuf {
     let path = std::env::var_os(name).map(PathBuf::from);
@@ -45,9 +44,7 @@ fn ajv_agrees_with_own_validator() {
     let named: Vec<_> = corpus.iter().map(|(kind, document)| (kind.name(), document)).collect();
     file("corpus.json", &json!(named).to_string());
     file("judge.cjs", JUDGE);
-    for (name, text) in files() {
-        file(name, &text);
-    }
+    file("schema.json", &published_file("schema.json"));
     let (fine, text) =
         run(Command::new("node").current_dir(folder.path()).arg("judge.cjs").arg(tool_path("NUNCIO_TEST_AJV")));
     assert!(fine, "{text}");
@@ -85,8 +82,7 @@ fn examples_compile_against_published_types_and_invalid_ones_do_not() {
         command.args(["--moduleResolution", "bundler", "--pretty", "false"]);
         run(command.args(files.iter().map(|(name, _)| name)))
     };
-    let [_, (_, types), _] = files();
-    let mut good = vec![("schema.ts".to_owned(), types)];
+    let mut good = vec![("schema.ts".to_owned(), published_file("schema.ts"))];
     for (place, (kind, document)) in whole().iter().filter(|(kind, _)| *kind != Kind::ErrorResponse).enumerate() {
         good.push((format!("good{place}.ts"), typed(kind.name(), place, document)));
     }

@@ -214,8 +214,8 @@ proptest! {
     #[test]
     fn missing_required_field_is_named(descriptor in any_descriptor(), place in 0_usize..12) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
-        let schema: Value = serde_json::from_str(&nuncio_skill::schema::json::text()).unwrap();
-        let name = schema["required"][place].as_str().unwrap();
+        let schema = nuncio_skill::schema::json_definitions();
+        let name = schema["SkillDescriptor"]["required"][place].as_str().unwrap();
         document.as_object_mut().unwrap().remove(name);
         let report = check(Kind::SkillDescriptor, &document);
         prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);

@@ -1,10 +1,10 @@
-//! Published schema files: up to date, identical in both folders, and equivalent in all three formats.
+//! Published schema files: names and keywords as specified, and equivalent in all three formats.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use nuncio_skill::schema::{self, files};
 use serde_json::{Value, json};
+
+use crate::sample::published_file;
 
 /// Definition names of §9.1, in order.
 const NAMES: [&str; 14] = [
@@ -24,25 +24,8 @@ const NAMES: [&str; 14] = [
     "OutputDefinition",
 ];
 
-fn published_file(folder: &str, name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(folder).join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask schema`", path.display()))
-}
-
 fn schema() -> Value {
-    serde_json::from_str(&published_file("draft", "schema.json")).unwrap()
-}
-
-#[test]
-fn published_schema_files_equal_those_generated_from_the_types() {
-    for (name, text) in files() {
-        assert!(published_file("draft", name) == text, "schema/draft/{name} is stale: run `cargo xtask schema`");
-        assert!(
-            published_file(schema::RELEASE, name) == text,
-            "schema/{}/{name} differs from the draft",
-            schema::RELEASE
-        );
-    }
+    serde_json::from_str(&published_file("schema.json")).unwrap()
 }
 
 #[test]
@@ -122,7 +105,7 @@ fn facts_of_json() -> Facts {
 fn facts_of_ts() -> Facts {
     let mut facts = Facts::new();
     let (mut name, mut above) = (String::new(), Vec::new());
-    for line in published_file("draft", "schema.ts").lines().map(str::trim) {
+    for line in published_file("schema.ts").lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("export type ") {
             let (name, words) = rest.trim_end_matches(';').split_once(" = ").unwrap();
             let words = words.split(" | ").map(|word| (word.trim_matches('"').to_owned(), true)).collect();
@@ -148,7 +131,7 @@ fn facts_of_ts() -> Facts {
 fn facts_of_mdx() -> Facts {
     let mut facts = Facts::new();
     let mut name = String::new();
-    for line in published_file("draft", "schema.mdx").lines() {
+    for line in published_file("schema.mdx").lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             name = heading.to_owned();
         } else if let Some(row) = line.strip_prefix("| `") {

@@ -1,7 +1,15 @@
 //! Examples of the specification and systematic changes of them.
 
+use std::path::Path;
+
 use nuncio_skill::validate::Kind;
 use serde_json::{Value, json};
+
+/// Draft of a published schema file.
+pub(crate) fn published_file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/draft").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask schema`", path.display()))
+}
 
 /// All JSON examples of the specification with their line numbers.
 pub(crate) fn examples() -> Vec<(u64, Value)> {

@@ -1,19 +1,12 @@
 //! Generates `schema.json` (JSON Schema 2020-12).
 
+use nuncio_skill::schema::model::{Definition, Field, FieldRule, Shape};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
-
-use super::model::{Definition, Field, FieldRule, Shape};
-use super::{CATALOGUE, EnumDefinition, PublishedDefinition};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Returns the file content.
-///
-/// # Panics
-/// Never; the tree contains only strings, which always serialise.
-#[must_use]
-pub fn text() -> String {
+pub(super) fn text() -> String {
     let mut root = vec![("$schema".to_owned(), JsonNode::from(DRAFT))];
     let mut defs = Vec::new();
     for (place, one) in CATALOGUE.iter().enumerate() {
@@ -29,19 +22,6 @@ pub fn text() -> String {
     let mut text = serde_json::to_string_pretty(&JsonNode::Object(root)).expect("texts and lists can be written");
     text.push('\n');
     text
-}
-
-/// Schema with the given published definition as its root.
-#[must_use]
-pub fn rooted_at(name: &str) -> Value {
-    let defs = CATALOGUE.iter().map(|one| (one.name().to_owned(), JsonNode::Object(published(one)))).collect();
-    json!({ "$schema": DRAFT, "$ref": format!("#/$defs/{name}"), "$defs": JsonNode::Object(defs) })
-}
-
-/// Schema of an unpublished definition.
-#[must_use]
-pub fn of(definition: &Definition) -> Value {
-    json!(JsonNode::Object(object(definition, &[])))
 }
 
 fn published(one: &PublishedDefinition) -> Vec<(String, JsonNode)> {

@@ -2,16 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Definition, FieldRule, Shape};
-use super::{CATALOGUE, EnumDefinition, PublishedDefinition};
+use nuncio_skill::schema::model::{Definition, FieldRule, Shape};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
 
 const HEAD: &str = "\
 // Skill Sharing Protocol 1.0. Written from the same source as schema.json and equal to it in meaning.
 // Objects are open: a document may have fields that are not listed here.
 ";
 
-#[must_use]
-pub fn text() -> String {
+pub(super) fn text() -> String {
     let mut out = HEAD.to_owned();
     for one in CATALOGUE.iter() {
         out.push('\n');

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Definition, FieldRule, Shape};
-use super::{CATALOGUE, EnumDefinition, PublishedDefinition, ts};
+use nuncio_skill::schema::model::{Definition, FieldRule, Shape};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
+
+use super::ts;
 
 const HEAD: &str = "\
 ---
@@ -15,8 +17,7 @@ The same definitions as `schema.json` (JSON Schema 2020-12) and `schema.ts` (Typ
 required field; it may have fields that are not listed here, and readers keep them.
 ";
 
-#[must_use]
-pub fn text() -> String {
+pub(super) fn text() -> String {
     let mut out = HEAD.to_owned();
     for (place, one) in CATALOGUE.iter().enumerate() {
         let root = if place == 0 { " This is the root of the schema." } else { "" };
