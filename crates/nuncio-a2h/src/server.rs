@@ -96,11 +96,11 @@ pub async fn identify(
     tokens: &dyn DeviceTokens,
     token: &str,
 ) -> Result<Option<TokenIdentity>, EngineError> {
-    if let Some(caller) = engine.authenticate_agent_token(token).await? {
+    if let Some(caller) = engine.accounts().authenticate_agent_token(token).await? {
         return Ok(Some(TokenIdentity { caller, expires_at: None }));
     }
     let Some(holder) = tokens.read(token) else { return Ok(None) };
-    let device = engine.valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
+    let device = engine.people().valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
     Ok(device.map(|device| {
         let credential = Credential::Device(device.id);
         let person = Some(device.person.clone());

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::message::Message;
 use nuncio_core::turn::{Stop, StreamMode};
-use nuncio_engine::access::key_expired;
+use nuncio_engine::access::{Access, key_expired};
 use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
@@ -52,14 +52,14 @@ struct CachedMeta(RwLock<(u64, Bytes)>);
 
 impl CachedMeta {
     fn current(&self, engine: &Engine) -> Bytes {
-        let edition = engine.agents_edition();
+        let edition = engine.agents().agents_edition();
         {
             let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if kept.0 == edition && !kept.1.is_empty() {
                 return kept.1.clone();
             }
         }
-        let agents = engine.agents();
+        let agents = engine.agents().list();
         let document = Bytes::from(project::meta(agents.iter().map(|agent| &**agent)).to_string());
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = (edition, document.clone());
         document
@@ -106,8 +106,8 @@ async fn create_session(State(aap): State<Aap>, request: Request) -> Result<Resp
     let caller = aap.caller(&request)?;
     let (body, idempotency) = body::read(&aap, request).await?;
     let new = lift::new_session(body)?;
-    aap.engine.admit_app(&caller, &aap.engine.agent(&new.agent)?.agent)?;
-    let id = aap.engine.create_session(&caller, new, idempotency).await?;
+    aap.engine.access().admit_app(&caller, &aap.engine.agents().agent(&new.agent)?.agent)?;
+    let id = aap.engine.conversations().create_session(&caller, new, idempotency).await?;
     Ok((StatusCode::CREATED, axum::Json(json!({"sessionId": id}))).into_response())
 }
 
@@ -123,7 +123,7 @@ async fn list_sessions(
     request: Request,
 ) -> Result<Response, AapError> {
     let caller = aap.caller(&request)?;
-    let page = aap.engine.sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
+    let page = aap.engine.conversations().sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
     let mut answer = json!({"sessions": page.items.iter().map(project::session_info).collect::<Vec<_>>()});
     if let Some(next) = page.next {
         answer["next"] = next.into();
@@ -139,7 +139,7 @@ async fn show_session(
 ) -> Result<Response, AapError> {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
-    let session = aap.engine.session(&caller, &id).await?;
+    let session = aap.engine.conversations().session(&caller, &id).await?;
     Ok(axum::Json(project::session_info(&session)).into_response())
 }
 
@@ -149,7 +149,7 @@ async fn delete_session(
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Response, AapError> {
-    aap.engine.delete_session(&aap.caller(&request)?, &id).await?;
+    aap.engine.conversations().delete_session(&aap.caller(&request)?, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -173,7 +173,7 @@ async fn history(
         Some("full") => ("full", HistoryKind::Full),
         _ => return Err(EngineError::new(Code::BadRequest, "type must be \"compacted\" or \"full\"").into()),
     };
-    let messages = aap.engine.history(&caller, &id, kind).await?;
+    let messages = aap.engine.conversations().history(&caller, &id, kind).await?;
     Ok(axum::Json(json!({"history": {name: messages}})).into_response())
 }
 
@@ -191,16 +191,16 @@ async fn begin_turn(
         Ok(read) => read,
         Err(error) => {
             // That the session is not there is worth more than what is wrong with the body.
-            aap.engine.session(&caller, &id).await?;
+            aap.engine.conversations().session(&caller, &id).await?;
             return Err(error.into());
         }
     };
     let mode = request.mode;
     if mode != StreamMode::None {
-        let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
+        let turn = aap.engine.conversations().begin_turn(&caller, &id, request, idempotency).await?;
         return Ok(sse::response(turn, mode, 0, &aap.engine));
     }
-    let turn = aap.engine.run_turn(&caller, &id, request, idempotency).await?;
+    let turn = aap.engine.conversations().run_turn(&caller, &id, request, idempotency).await?;
     let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
     Ok(axum::Json(TurnResponse { stop, messages }).into_response())
 }
@@ -231,7 +231,7 @@ async fn continue_stream(
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let last = last_event_id(request.headers())?;
-    let turn = aap.engine.turn(&caller, &id, last.map(|id| id.turn)).await?;
+    let turn = aap.engine.conversations().turn(&caller, &id, last.map(|id| id.turn)).await?;
     if query.running && turn.read(nuncio_core::event::EventLog::stop).is_some() {
         return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session").into());
     }
@@ -260,7 +260,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 
 /// `POST /sessions/:id/cancel`, an extension: answers when the turn has ended, with its end.
 async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> Result<Response, AapError> {
-    let turn = aap.engine.cancel_turn(&aap.caller(&request)?, &id).await?;
+    let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
@@ -309,17 +309,17 @@ impl Aap {
     /// Caller of the request, if AAP admits it for any agent.
     fn caller(&self, request: &Request) -> Result<Caller, EngineError> {
         let caller = caller(request)?;
-        self.engine.admit_app_for_any_agent(&caller)?;
+        self.engine.access().admit_app_for_any_agent(&caller)?;
         Ok(caller)
     }
 
     /// Checks that AAP admits the caller for the session's agent. Callers that need no scope cause no store access.
     async fn admit_in(&self, caller: &Caller, session: &str) -> Result<(), EngineError> {
-        if !Engine::needs_scope(caller) {
+        if !Access::needs_scope(caller) {
             return Ok(());
         }
-        let session = self.engine.session(caller, session).await?;
-        self.engine.admit_app(caller, &self.engine.agent(session.agent.as_str())?.agent)
+        let session = self.engine.conversations().session(caller, session).await?;
+        self.engine.access().admit_app(caller, &self.engine.agents().agent(session.agent.as_str())?.agent)
     }
 }
 

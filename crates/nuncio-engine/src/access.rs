@@ -1,5 +1,8 @@
 //! API keys and grants: which caller may use which permission scope of which agent.
 
+use crate::ports::Store;
+use crate::publish::Agents;
+use crate::runtime::Runtime;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +15,6 @@ use nuncio_core::ids::{AgentName, DeviceId, GrantId, KeyId, PersonName, ScopeId}
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
@@ -239,20 +241,29 @@ fn rule(grant: &Grant) -> PermissionSource {
     PermissionSource::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
 }
 
-impl Engine {
+/// API keys, grants, linked DIDs, and what a caller may use.
+pub struct Access {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) table: AccessTable,
+    pub(crate) links: PersonLinks,
+}
+
+impl Access {
     /// Reloads keys, grants, DID links and consents from the store.
     pub async fn reload_access(&self) -> Result<(), EngineError> {
-        let keys = self.store().keys().await?;
-        let grants = self.store().grants().await?;
-        self.access_table().replace(keys, grants, self.vault());
-        self.person_links().replace(self.store().links().await?);
+        let keys = self.store.keys().await?;
+        let grants = self.store.grants().await?;
+        self.table.replace(keys, grants, self.runtime.vault());
+        self.links.replace(self.store.links().await?);
         self.reload_consents().await
     }
 
     /// Whether any key exists, valid or revoked. Without keys, a server on loopback accepts everyone.
     #[must_use]
     pub fn has_keys(&self) -> bool {
-        self.access_table().snapshot().any
+        self.table.snapshot().any
     }
 
     /// Whether the caller may read the metrics: `local`, an operator key, a key from before roles existed, or a grant
@@ -260,7 +271,7 @@ impl Engine {
     #[must_use]
     pub fn may_read_metrics(&self, caller: &Caller) -> bool {
         let Ok(scope) = ScopeId::parse(METRICS_SCOPE) else { return false };
-        let snapshot = self.access_table().snapshot();
+        let snapshot = self.table.snapshot();
         let is_named = |scopes: &KeyScopes| matches!(scopes, KeyScopes::Only(only) if only.contains(&scope));
         let by_itself = match (&caller.principal, &caller.credential) {
             (Principal::Local | Principal::Operator, _) => true,
@@ -271,9 +282,9 @@ impl Engine {
             _ => false,
         };
         let granted = snapshot.grants.get(&caller.principal).map_or(&[][..], Vec::as_slice);
-        let standing = self.access_table().standing.iter().filter(|grant| grant.principal == caller.principal);
+        let standing = self.table.standing.iter().filter(|grant| grant.principal == caller.principal);
         by_itself
-            || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.now()))
+            || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.runtime.now()))
             || standing.map(|grant| &grant.scopes).any(is_named)
     }
 
@@ -288,20 +299,20 @@ impl Engine {
         if scopes.is_empty() {
             return Err(EngineError::new(Code::BadRequest, "a grant needs at least one scope"));
         }
-        let id = GrantId::parse(&random_name(self.entropy(), "grant_"))?;
-        let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.now() };
-        self.store().commit(vec![Change::CreateGrant(grant.clone())]).await?;
+        let id = GrantId::parse(&random_name(self.runtime.entropy(), "grant_"))?;
+        let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.runtime.now() };
+        self.store.commit(vec![Change::CreateGrant(grant.clone())]).await?;
         self.access_changed().await?;
         Ok(grant)
     }
 
     /// Lists the grants that operators created.
     pub async fn grants(&self) -> Result<Vec<Grant>, EngineError> {
-        Ok(self.store().grants().await?)
+        Ok(self.store.grants().await?)
     }
 
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
-        match self.store().commit(vec![Change::RevokeGrant(id.clone())]).await {
+        match self.store.commit(vec![Change::RevokeGrant(id.clone())]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("there is no grant {id}; `nuncio grant list` shows them");
                 Err(EngineError::new(Code::GrantNotFound, message))
@@ -315,7 +326,7 @@ impl Engine {
 
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.bus().publish(BusNotice::Access).await;
+        self.runtime.bus().publish(BusNotice::Access).await;
         Ok(())
     }
 }

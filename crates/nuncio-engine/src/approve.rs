@@ -1,5 +1,7 @@
 //! Approvals: a call waits until somebody other than its caller allows or denies it.
 
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
@@ -8,9 +10,10 @@ use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::ApprovalId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use std::collections::HashSet;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use crate::Engine;
 use crate::call::{ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
@@ -41,7 +44,13 @@ pub(crate) enum ApprovalReply {
     },
 }
 
-impl Engine {
+/// Questions to approvers, and their answers.
+pub struct Approvals {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Approvals {
     /// Creates an approval and waits until it is decided, expires, or the call is cancelled.
     pub(crate) async fn ask(
         &self,
@@ -51,19 +60,19 @@ impl Engine {
         cancel: &CancellationToken,
     ) -> Result<ApprovalReply, EngineError> {
         // Subscribed before the approval is created, so that no answer is missed.
-        let mut notices = self.bus().subscribe();
-        let now = self.now();
+        let mut notices = self.runtime.bus().subscribe();
+        let now = self.runtime.now();
         let approval = Approval {
-            id: ApprovalId::parse(&random_name(self.entropy(), "apr_"))?,
+            id: ApprovalId::parse(&random_name(self.runtime.entropy(), "apr_"))?,
             question,
             asked_of: approver,
             asked_at: now,
-            expires_at: deadline.min(now.after(self.limits().approval)),
+            expires_at: deadline.min(now.after(self.runtime.limits().approval)),
             state: ApprovalState::Pending,
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
-        self.store().commit(vec![Change::CreateApproval(approval)]).await?;
-        self.bus().publish(BusNotice::Approvals).await;
+        self.store.commit(vec![Change::CreateApproval(approval)]).await?;
+        self.runtime.bus().publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
         loop {
@@ -73,7 +82,7 @@ impl Engine {
             }
             tokio::select! {
                 _ = notices.next() => {}
-                () = self.clock().sleep_until(expires_at) => self.close(current).await?,
+                () = self.runtime.clock().sleep_until(expires_at) => self.close(current).await?,
                 () = cancel.cancelled() => {
                     self.close(current).await?;
                     return Ok(ApprovalReply::No { by: "policy".to_owned(), failure: cancelled(), approval: None });
@@ -92,7 +101,7 @@ impl Engine {
         match approval.state.clone() {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
-                match approval.redeem(&question.call, &question.arguments_digest, self.now()) {
+                match approval.redeem(&question.call, &question.arguments_digest, self.runtime.now()) {
                     Ok(used) => ApprovalReply::Yes(Box::new(ApprovalPermit {
                         by,
                         approval: reference(&used),
@@ -113,8 +122,8 @@ impl Engine {
 
     /// Expires an unanswered approval. An answer that was stored first wins.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
-        let Ok(expired) = approval.expire(self.now()) else { return Ok(()) };
-        match self.store().commit(vec![Change::MoveApproval { approval: expired, from: "pending" }]).await {
+        let Ok(expired) = approval.expire(self.runtime.now()) else { return Ok(()) };
+        match self.store.commit(vec![Change::MoveApproval { approval: expired, from: "pending" }]).await {
             Err(StoreError::Conflict(Conflict::ApprovalMoved)) => Ok(()),
             other => Ok(other?),
         }
@@ -122,8 +131,8 @@ impl Engine {
 
     /// Lists the approvals that wait for an operator.
     pub async fn pending_approvals(&self) -> Result<Vec<Approval>, EngineError> {
-        let now = self.now();
-        let mut pending = self.store().pending_approvals().await?;
+        let now = self.runtime.now();
+        let mut pending = self.store.pending_approvals().await?;
         pending.retain(|approval| approval.expires_at > now);
         Ok(pending)
     }
@@ -137,22 +146,21 @@ impl Engine {
     ) -> Result<Approval, EngineError> {
         let closed =
             |error: &dyn std::fmt::Display| EngineError::new(Code::ApprovalClosed, format!("approval {id}: {error}"));
-        let decided = self.approval(id).await?.decide(answer, by, self.now()).map_err(|error| match error {
+        let decided = self.approval(id).await?.decide(answer, by, self.runtime.now()).map_err(|error| match error {
             ApprovalError::OwnCall(_) => EngineError::new(Code::Denied, error.to_string()),
             other => closed(&other),
         })?;
-        match self.store().commit(vec![Change::MoveApproval { approval: decided.clone(), from: "pending" }]).await {
+        match self.store.commit(vec![Change::MoveApproval { approval: decided.clone(), from: "pending" }]).await {
             Err(StoreError::Conflict(conflict @ Conflict::ApprovalMoved)) => return Err(closed(&conflict)),
             other => other?,
         }
-        self.bus().publish(BusNotice::Approvals).await;
+        self.runtime.bus().publish(BusNotice::Approvals).await;
         Ok(decided)
     }
 
     /// Expires the approvals of calls that ended with the previous process. Approvals of protocol drafts stay open.
-    pub(crate) async fn close_stale_approvals(&self) -> Result<usize, EngineError> {
-        let lasting = self.lasting_approvals().await?;
-        let mut stale = self.store().pending_approvals().await?;
+    pub(crate) async fn close_stale_approvals(&self, lasting: &HashSet<ApprovalId>) -> Result<usize, EngineError> {
+        let mut stale = self.store.pending_approvals().await?;
         stale.retain(|approval| !lasting.contains(&approval.id));
         let count = stale.len();
         for approval in stale {
@@ -162,7 +170,7 @@ impl Engine {
     }
 
     async fn approval(&self, id: &ApprovalId) -> Result<Approval, EngineError> {
-        self.store().approval(id).await?.ok_or_else(|| {
+        self.store.approval(id).await?.ok_or_else(|| {
             let message = format!("there is no approval {id}; `nuncio approve list` shows those that wait");
             EngineError::new(Code::ApprovalNotFound, message)
         })

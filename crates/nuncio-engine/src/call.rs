@@ -1,6 +1,13 @@
 //! The call chain, the only way to run a tool, for every protocol: known caller → declared tool → granted scope → valid
 //! arguments → approval → concurrency limit → run with a deadline → valid output → audit record.
 
+use crate::access::Access;
+use crate::approve::Approvals;
+use crate::ports::Runner;
+use crate::ports::Store;
+use crate::record::Records;
+use crate::runtime::Runtime;
+use crate::tasks::Inbox;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,7 +29,6 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
-use crate::Engine;
 use crate::access::ScopeCheck;
 use crate::approve::{ApprovalPermit, ApprovalReply};
 use crate::error::EngineError;
@@ -40,7 +46,18 @@ pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest, de
 /// Extra time for a tool on a person's device: to receive the call and to ask the person.
 pub const DEVICE_ASKS: Duration = Duration::from_secs(40);
 
-impl Engine {
+/// The call chain, the only way to run a tool.
+pub struct Calls {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) records: Arc<Records>,
+}
+
+impl Calls {
     /// Takes a tool call through the call chain.
     ///
     /// # Errors
@@ -63,7 +80,7 @@ impl Engine {
 
 /// State of one call on its way through the chain.
 struct CallChain<'a> {
-    engine: &'a Engine,
+    calls: &'a Calls,
     call: ToolCallRequest<'a>,
     arguments: Value,
     digest: Digest,
@@ -106,7 +123,7 @@ impl CallRefusal {
 }
 
 impl<'a> CallChain<'a> {
-    fn new(engine: &'a Engine, mut call: ToolCallRequest<'a>) -> Self {
+    fn new(calls: &'a Calls, mut call: ToolCallRequest<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
         let program_start = match &call.place {
@@ -114,7 +131,7 @@ impl<'a> CallChain<'a> {
             Some(ResultTarget::Message(_)) | None => ProgramStart::default(),
         };
         let (references, sent) = Default::default();
-        Self { engine, call, arguments, digest, asked_at: engine.now(), program_start, references, sent }
+        Self { calls, call, arguments, digest, asked_at: calls.runtime.now(), program_start, references, sent }
     }
 
     /// Runs every check before the tool itself, in the order of the chain.
@@ -209,7 +226,7 @@ impl<'a> CallChain<'a> {
     }
 
     async fn ask(&self, tool: &Tool, approver: Approver) -> Result<ApprovalReply, EngineError> {
-        self.engine.ensure_committed(self.call.entry).await?;
+        self.calls.ensure_committed(self.call.entry).await?;
         let call = &self.call;
         let question = ApprovalQuestion {
             call: call.id.clone(),
@@ -221,7 +238,7 @@ impl<'a> CallChain<'a> {
             scope: tool.scope.clone(),
             session: call.turn.as_ref().map(|(session, _)| session.clone()),
         };
-        self.engine.ask(question, approver, call.deadline, call.cancel).await
+        self.calls.approvals.ask(question, approver, call.deadline, call.cancel).await
     }
 
     /// Runs an admitted call. Its start is stored before it begins, its end before it is reported.
@@ -235,7 +252,7 @@ impl<'a> CallChain<'a> {
             }
         };
 
-        let started_at = self.engine.now();
+        let started_at = self.calls.runtime.now();
         let key = match self.begin(&tool, &allowed_by, spends, started_at).await? {
             Ok(key) => key,
             Err(refusal) => return self.refuse(refusal).await,
@@ -252,7 +269,7 @@ impl<'a> CallChain<'a> {
         // Release the slot before the end is stored.
         drop(pass);
         if result.is_ok() {
-            self.call.served.record_latency(&tool.name, started_at.until(self.engine.now()));
+            self.call.served.record_latency(&tool.name, started_at.until(self.calls.runtime.now()));
         }
         self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
     }
@@ -269,12 +286,12 @@ impl<'a> CallChain<'a> {
         if let Ok(pass) = Arc::clone(&gate).try_acquire_owned() {
             return Ok(Ok(Some(pass)));
         }
-        self.engine.ensure_committed(self.call.entry).await?;
+        self.calls.ensure_committed(self.call.entry).await?;
         tokio::select! {
             biased;
             () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
             pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
-            () = self.engine.clock().sleep_until(self.call.deadline) => {
+            () = self.calls.runtime.clock().sleep_until(self.call.deadline) => {
                 let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
                 Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
             }
@@ -292,11 +309,11 @@ impl<'a> CallChain<'a> {
                 started: matches!(tool.run, Run::Human(_)),
                 references: self.references.clone(),
             };
-            let (id, owner) = (place.execution.clone(), self.engine.process().to_owned());
+            let (id, owner) = (place.execution.clone(), self.calls.runtime.process().to_owned());
             let start = Change::StartExecution { id, owner, attempt: place.attempt, at, call: Some(warrant) };
             return (None, start);
         }
-        let key = random_name(self.engine.entropy(), "call_");
+        let key = random_name(self.calls.runtime.entropy(), "call_");
         let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
         let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
         let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
@@ -315,16 +332,16 @@ impl<'a> CallChain<'a> {
         // Most calls use no grant or approval and need no retry.
         if spends.is_empty() {
             let (key, start) = self.start(tool, allowed_by, at);
-            self.engine.commit_with_insert(self.call.entry, vec![start]).await?;
+            self.calls.commit_with_insert(self.call.entry, vec![start]).await?;
             return Ok(Ok(key));
         }
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
             let (key, start) = self.start(tool, allowed_by, at);
             let changes = spends.iter().cloned().chain([start]).collect();
-            match self.engine.commit_with_insert(self.call.entry, changes).await {
+            match self.calls.commit_with_insert(self.call.entry, changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
-                    self.engine.access_changed().await?;
+                    self.calls.access.access_changed().await?;
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
                     let (check, rule) = self.check_scope(tool);
                     self.references.rule = rule;
@@ -344,7 +361,7 @@ impl<'a> CallChain<'a> {
                 other => {
                     other?;
                     if spends_grant {
-                        self.engine.access_changed().await?;
+                        self.calls.access.access_changed().await?;
                     }
                     return Ok(Ok(key));
                 }
@@ -356,10 +373,15 @@ impl<'a> CallChain<'a> {
     fn check_scope(&self, tool: &Tool) -> (ScopeCheck, Option<PermissionSource>) {
         tool.scope.as_ref().map_or((ScopeCheck::Lasting, Some(PermissionSource::NoScope)), |scope| {
             match tool.on_device() {
-                true => self.engine.check_device_scope(self.call.caller, &self.call.served.agent.name, scope),
+                true => self.calls.access.check_device_scope(self.call.caller, &self.call.served.agent.name, scope),
                 false => {
                     let agent = &self.call.served.agent.name;
-                    self.engine.access_table().check_scope_by_rule(self.call.caller, agent, scope, self.engine.now())
+                    self.calls.access.table.check_scope_by_rule(
+                        self.call.caller,
+                        agent,
+                        scope,
+                        self.calls.runtime.now(),
+                    )
                 }
             }
         })
@@ -403,7 +425,7 @@ impl<'a> CallChain<'a> {
             execution,
             due,
         };
-        self.engine.run_by_person(work, call.cancel).await
+        self.calls.inbox.run_by_person(work, call.cancel).await
     }
 
     async fn run_by_machine(
@@ -417,7 +439,7 @@ impl<'a> CallChain<'a> {
             unreachable!("the arguments were made from a map");
         };
         let trace = self.trace();
-        let run = self.engine.runner().run(RunCall {
+        let run = self.calls.runner.run(RunCall {
             agent: Arc::clone(&call.served.agent),
             tool: Arc::clone(tool),
             id: call.id.clone(),
@@ -440,7 +462,7 @@ impl<'a> CallChain<'a> {
                 message: format!("Tool execution failed: {error}"),
             })?,
             () = call.cancel.cancelled() => return Err(cancelled()),
-            () = async { self.engine.clock().sleep_until(deadline).await } => {
+            () = async { self.calls.runtime.clock().sleep_until(deadline).await } => {
                 let message = "Tool execution failed: it took longer than its time limit".to_owned();
                 return Err(ExecutionFailure { code: Code::ToolTimeout, message });
             }
@@ -453,7 +475,7 @@ impl<'a> CallChain<'a> {
     async fn record_program_start(&self) -> Infallible {
         let Some(ResultTarget::Execution(place)) = &self.call.place else { return std::future::pending().await };
         self.program_start.reported().await;
-        self.engine.mark_started(&place.execution, place.attempt).await;
+        self.calls.mark_started(&place.execution, place.attempt).await;
         std::future::pending().await
     }
 
@@ -490,11 +512,11 @@ impl<'a> CallChain<'a> {
             Err(failure) if ran.is_some() => AuditOutcome::Failed { code: failure.code },
             Err(_) => AuditOutcome::NotRun,
         };
-        let ended = FinishedCall { result, at: self.engine.now() };
+        let ended = FinishedCall { result, at: self.calls.runtime.now() };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
         let record = |decision| self.record(tool, decision, outcome.clone(), ran.map(|(_, at)| at), ended.at);
         let noted = record(decision.clone());
-        self.engine.meter().call_ended(&noted, tool.is_some());
+        self.calls.runtime.meter().call_ended(&noted, tool.is_some());
         let mut changes = Vec::with_capacity(3);
         changes.push(Change::Audit(noted));
         match &self.call.place {
@@ -505,10 +527,10 @@ impl<'a> CallChain<'a> {
                 message: Message::tool(place.call.clone(), ended.content()),
             }),
             Some(ResultTarget::Execution(place)) => {
-                let (late, stops) = (ended.at >= self.call.deadline, self.engine.closed().is_cancelled());
+                let (late, stops) = (ended.at >= self.call.deadline, self.calls.runtime.closed().is_cancelled());
                 let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
                 match ending(place, &ended.result, late, stops) {
-                    Some(state) => changes.extend(self.engine.end_of_execution(place, attempt, state, ended.at)),
+                    Some(state) => changes.extend(self.calls.end_of_execution(place, attempt, state, ended.at)),
                     None => {
                         // An unavailable backend used an attempt; a server stop before the program
                         // started did not.
@@ -520,9 +542,9 @@ impl<'a> CallChain<'a> {
             None => {}
         }
         changes.extend(started.clone().map(Change::FinishCall));
-        self.engine.ensure_committed(self.call.entry).await?;
+        self.calls.ensure_committed(self.call.entry).await?;
         let without_result = || [Change::Audit(record(decision))].into_iter().chain(started.map(Change::FinishCall));
-        self.engine.record_end(changes, || without_result().collect()).await?;
+        self.calls.records.record_end(changes, || without_result().collect()).await?;
         Ok(ended)
     }
 

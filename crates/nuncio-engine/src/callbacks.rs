@@ -1,14 +1,17 @@
 //! Callbacks that report the end of an execution. A pending callback is stored with that end; the protocol formats it
 //! and the server sends it.
 
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, ExecutionCallback, StoreError};
 
@@ -20,17 +23,24 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 const MAX_PAUSE: Duration = Duration::from_secs(3 * 3600);
 
-impl Engine {
+/// Callbacks that are sent when executions end.
+pub struct Callbacks {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) owed: Notify,
+}
+
+impl Callbacks {
     /// Executions whose callback is due, without those in `known`, each with its attempt count.
     pub async fn callbacks_due(
         &self,
         known: &HashSet<ExecutionId>,
         limit: usize,
     ) -> Result<Vec<(Execution, u32)>, EngineError> {
-        let all = self.store().callbacks(self.now(), known.len().saturating_add(limit)).await?;
+        let all = self.store.callbacks(self.runtime.now(), known.len().saturating_add(limit)).await?;
         let mut due = Vec::new();
         for callback in all.into_iter().filter(|callback| !known.contains(&callback.execution)).take(limit) {
-            match self.store().execution(&callback.execution).await? {
+            match self.store.execution(&callback.execution).await? {
                 Some(execution) => due.push((execution, callback.attempts)),
                 None => self.callback_done(&callback.execution).await?,
             }
@@ -40,22 +50,22 @@ impl Engine {
 
     /// Due time of the next callback that is not in `known`.
     pub async fn next_callback(&self, known: &HashSet<ExecutionId>) -> Result<Option<Timestamp>, EngineError> {
-        let all = self.store().callbacks(Timestamp::LAST, known.len().saturating_add(1)).await?;
+        let all = self.store.callbacks(Timestamp::LAST, known.len().saturating_add(1)).await?;
         Ok(all.into_iter().find(|callback| !known.contains(&callback.execution)).map(|callback| callback.due))
     }
 
     /// The execution of a callback; `None` once it was deleted.
     pub async fn owed_execution(&self, id: &ExecutionId) -> Result<Option<Execution>, EngineError> {
-        Ok(self.store().execution(id).await?)
+        Ok(self.store.execution(id).await?)
     }
 
     pub async fn callback_owed(&self) {
-        self.owed().notified().await;
+        self.owed.notified().await;
     }
 
     /// Removes a callback that was delivered or given up.
     pub async fn callback_done(&self, execution: &ExecutionId) -> Result<(), EngineError> {
-        Ok(self.store().commit(vec![Change::RemoveCallback(execution.clone())]).await?)
+        Ok(self.store.commit(vec![Change::RemoveCallback(execution.clone())]).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
@@ -70,9 +80,9 @@ impl Engine {
             return Ok(None);
         }
         let pause = PAUSE.saturating_mul(2_u32.saturating_pow(attempts - 1)).min(MAX_PAUSE);
-        let due = self.now().after(pause);
+        let due = self.runtime.now().after(pause);
         let later = ExecutionCallback { execution: execution.clone(), due, attempts };
-        match self.store().commit(vec![Change::PutCallback(later)]).await {
+        match self.store.commit(vec![Change::PutCallback(later)]).await {
             // Deleted meanwhile.
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(None),
             other => {

@@ -1,5 +1,11 @@
 //! Conversations: sessions, turns and histories.
 
+use crate::approve::Approvals;
+use crate::call::Calls;
+use crate::ports::Store;
+use crate::publish::Agents;
+use crate::record::Records;
+use crate::runtime::Runtime;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -28,6 +34,18 @@ pub(crate) use recent::RecentConversations;
 pub use recover::RecoveryReport;
 pub use sessions::{Idempotency, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
+
+/// Sessions and turns.
+pub struct Conversations {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) records: Arc<Records>,
+    pub(crate) live: LiveTurns,
+    pub(crate) recent: RecentConversations,
+}
 
 /// Running turns of this process, by session.
 #[derive(Debug)]

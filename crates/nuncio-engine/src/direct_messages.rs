@@ -1,8 +1,13 @@
 //! Direct messages between agents (ANP `direct.send`). A reply that is due is stored before the agent's turn begins and
 //! until it is delivered; replies to messages sent from here are stored for whoever asks.
 
+use crate::converse::Conversations;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -11,7 +16,6 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::time::Timestamp;
 use serde_json::json;
 
-use crate::Engine;
 use crate::access::Caller;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
@@ -60,14 +64,22 @@ pub enum ReplyContent {
     NotYet,
 }
 
-impl Engine {
+/// Direct messages between agents, and pending replies.
+pub struct DirectMessages {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) answers: Notify,
+}
+
+impl DirectMessages {
     /// Passes a message to an agent; its reply is delivered to `from`, also after a restart. Message and pending reply
     /// are stored when this returns.
     ///
     /// # Errors
     /// The message was refused. No pending reply is left then.
     pub async fn receive_direct_message(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         served: &PublishedAgent,
         letter: IncomingMessage,
@@ -82,26 +94,27 @@ impl Engine {
             agent: served.agent.name.clone(),
             to: from.to,
             answers: from.answers,
-            due: self.now().after(self.limits().turn + MARGIN),
+            due: self.runtime.now().after(self.runtime.limits().turn + MARGIN),
             attempts: 0,
         };
         // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
         // other order could lose a reply.
-        self.store().commit(vec![Change::PutPendingReply(owed.clone())]).await?;
-        let begun = self.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
+        self.store.commit(vec![Change::PutPendingReply(owed.clone())]).await?;
+        let begun =
+            self.conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
         let turn = match begun {
             Ok(turn) => turn,
             Err(error) => {
-                self.store().commit(vec![Change::RemovePendingReply(owed.id)]).await?;
+                self.store.commit(vec![Change::RemovePendingReply(owed.id)]).await?;
                 return Err(error);
             }
         };
-        let engine = self.clone();
-        self.tasks().spawn(async move {
+        let direct_messages = Arc::clone(self);
+        self.runtime.tasks().spawn(async move {
             turn.finished().await;
-            let now = PendingReply { due: engine.now(), ..owed };
-            match engine.store().commit(vec![Change::PutPendingReply(now)]).await {
-                Ok(()) | Err(StoreError::Conflict(_)) => engine.answers().notify_one(),
+            let now = PendingReply { due: direct_messages.runtime.now(), ..owed };
+            match direct_messages.store.commit(vec![Change::PutPendingReply(now)]).await {
+                Ok(()) | Err(StoreError::Conflict(_)) => direct_messages.answers.notify_one(),
                 Err(error) => tracing::error!(%error, "an answer is taken later"),
             }
         });
@@ -109,12 +122,12 @@ impl Engine {
     }
 
     /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
-    /// [`Engine::recover`].
+    /// [`DirectMessages::recover`].
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
-        let owed = self.store().pending_replies(Timestamp::LAST, usize::MAX).await?;
-        let (count, now) = (owed.len(), self.now());
+        let owed = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
+        let (count, now) = (owed.len(), self.runtime.now());
         let due = owed.into_iter().map(|owed| Change::PutPendingReply(PendingReply { due: owed.due.min(now), ..owed }));
-        self.store().commit(due.collect()).await?;
+        self.store.commit(due.collect()).await?;
         Ok(count)
     }
 
@@ -124,26 +137,26 @@ impl Engine {
         known: &HashSet<String>,
         limit: usize,
     ) -> Result<Vec<PendingReply>, EngineError> {
-        let all = self.store().pending_replies(self.now(), known.len().saturating_add(limit)).await?;
+        let all = self.store.pending_replies(self.runtime.now(), known.len().saturating_add(limit)).await?;
         Ok(all.into_iter().filter(|owed| !known.contains(&owed.id)).take(limit).collect())
     }
 
     pub async fn next_pending_reply(&self, known: &HashSet<String>) -> Result<Option<Timestamp>, EngineError> {
-        let all = self.store().pending_replies(Timestamp::LAST, known.len().saturating_add(1)).await?;
+        let all = self.store.pending_replies(Timestamp::LAST, known.len().saturating_add(1)).await?;
         Ok(all.into_iter().find(|owed| !known.contains(&owed.id)).map(|owed| owed.due))
     }
 
     pub async fn wait_for_pending_reply(&self) {
-        self.answers().notified().await;
+        self.answers.notified().await;
     }
 
     /// Content of a pending reply; a failure message is a reply too.
     pub async fn reply_content(&self, owed: &PendingReply) -> Result<ReplyContent, EngineError> {
         let caller = Caller::new(owed.owner.clone());
         let route = format!("turns/{}", owed.session);
-        let begun = self.store().idempotency_record(&owed.owner, &route, &owed.request).await?;
+        let begun = self.store.idempotency_record(&owed.owner, &route, &owed.request).await?;
         let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(ReplyContent::Nothing) };
-        let turn = match self.turn(&caller, owed.session.as_str(), Some(number)).await {
+        let turn = match self.conversations.turn(&caller, owed.session.as_str(), Some(number)).await {
             Ok(turn) => turn,
             Err(error) if matches!(error.code, Code::TurnNotFound | Code::SessionNotFound) => {
                 return Ok(ReplyContent::Nothing);
@@ -159,7 +172,7 @@ impl Engine {
 
     /// Removes a reply that was delivered or has no content.
     pub async fn remove_pending_reply(&self, owed: &PendingReply) -> Result<(), EngineError> {
-        Ok(self.store().commit(vec![Change::RemovePendingReply(owed.id.clone())]).await?)
+        Ok(self.store.commit(vec![Change::RemovePendingReply(owed.id.clone())]).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
@@ -179,8 +192,8 @@ impl Engine {
     }
 
     async fn reschedule_reply(&self, owed: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
-        let due = self.now().after(pause);
-        match self.store().commit(vec![Change::PutPendingReply(PendingReply { due, ..owed })]).await {
+        let due = self.runtime.now().after(pause);
+        match self.store.commit(vec![Change::PutPendingReply(PendingReply { due, ..owed })]).await {
             // The session was deleted.
             Err(StoreError::Conflict(Conflict::NoSession)) => Ok(None),
             other => {
@@ -197,7 +210,7 @@ impl Engine {
         id: &str,
         to: &str,
     ) -> Result<SentDirectMessage, EngineError> {
-        let now = self.now();
+        let now = self.runtime.now();
         let letter = SentDirectMessage {
             id: id.to_owned(),
             agent: agent.clone(),
@@ -206,13 +219,13 @@ impl Engine {
             answer: None,
         };
         let changes = vec![Change::ForgetDirectMessages(now.before(KEPT)), Change::CreateDirectMessage(letter.clone())];
-        self.store().commit(changes).await?;
+        self.store.commit(changes).await?;
         Ok(letter)
     }
 
     /// An outgoing message of an agent, with its reply once it came.
     pub async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<SentDirectMessage, EngineError> {
-        let found = self.store().direct_message(agent, id).await?;
+        let found = self.store.direct_message(agent, id).await?;
         found.ok_or_else(|| EngineError::new(Code::NotFound, format!("{agent} sent no such message")))
     }
 
@@ -224,10 +237,10 @@ impl Engine {
         from: &str,
         text: String,
     ) -> Result<bool, EngineError> {
-        let answer = DirectMessageReply { text, at: self.now() };
+        let answer = DirectMessageReply { text, at: self.runtime.now() };
         let change =
             Change::AnswerDirectMessage { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
-        match self.store().commit(vec![change]).await {
+        match self.store.commit(vec![change]).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             Err(error) => Err(error.into()),

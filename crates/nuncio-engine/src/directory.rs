@@ -1,7 +1,10 @@
 //! Directory listings of agents on other hosts. The engine stores their descriptions as text; the protocol interprets
 //! them.
 
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::fmt;
+use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -10,7 +13,6 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
@@ -139,27 +141,33 @@ impl DirectoryLimits {
     }
 }
 
-impl Engine {
+/// Agents listed by this directory, and followed domains.
+pub struct Directory {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Directory {
     /// Listings with their stored descriptions, by id.
-    pub async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, EngineError> {
-        Ok(self.store().directory().await?)
+    pub async fn listings(&self) -> Result<Vec<(DirectoryListing, String)>, EngineError> {
+        Ok(self.store.directory().await?)
     }
 
     /// Creates or replaces a listing.
     pub async fn put_listing(&self, entry: DirectoryListing, description: String) -> Result<(), EngineError> {
-        Ok(self.store().commit(vec![Change::PutListing { entry, description }]).await?)
+        Ok(self.store.commit(vec![Change::PutListing { entry, description }]).await?)
     }
 
     /// Stores the result of a check; returns false if the listing was removed meanwhile.
     pub async fn record_listing_check(&self, entry: DirectoryListing) -> Result<bool, EngineError> {
-        match self.store().commit(vec![Change::UpdateListing(entry)]).await {
+        match self.store.commit(vec![Change::UpdateListing(entry)]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             other => Ok(other.map(|()| true)?),
         }
     }
 
     pub async fn remove_listing(&self, id: &ListingId) -> Result<(), EngineError> {
-        match self.store().commit(vec![Change::RemoveListing(id.clone())]).await {
+        match self.store.commit(vec![Change::RemoveListing(id.clone())]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(not_registered(id.as_str())),
             other => Ok(other?),
         }

@@ -11,6 +11,9 @@ pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidi
 pub use call::DraftedCall;
 pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
+use crate::converse::Conversations;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +27,6 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::Engine;
 use crate::access::Caller;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
@@ -65,18 +67,25 @@ pub enum DraftAnswer {
     Reject,
 }
 
-impl Engine {
+/// Drafted protocols.
+pub struct Drafts {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) conversations: Arc<Conversations>,
+}
+
+impl Drafts {
     /// Whether drafting is enabled.
     #[must_use]
-    pub fn drafts(&self) -> bool {
-        self.limits().drafting != DraftingPolicy::Off
+    pub fn is_enabled(&self) -> bool {
+        self.runtime.limits().drafting != DraftingPolicy::Off
     }
 
     /// Whether this agent drafts protocols. Rule-based and scripted brains cannot.
     #[must_use]
     pub fn can_draft(&self, served: &PublishedAgent) -> bool {
         let agent = &served.agent;
-        self.drafts() && agent.brain.composes() && agent.presence.conversation
+        self.is_enabled() && agent.brain.composes() && agent.presence.conversation
     }
 
     /// Has an agent draft a protocol, or returns the draft of the same request. The operators or their settings accept
@@ -84,21 +93,22 @@ impl Engine {
     ///
     /// # Errors
     /// The brain's answer is not a valid protocol, or too many drafts are open. Nothing is stored then.
-    pub async fn draft_protocol(&self, wish: DraftRequest<'_>) -> Result<ProtocolDraft, EngineError> {
+    pub async fn draft_protocol(self: &Arc<Self>, wish: DraftRequest<'_>) -> Result<ProtocolDraft, EngineError> {
         let DraftRequest { caller, served, wanted, by, once, present } = wish;
         if let Some(before) = self.drafted_before(caller, served, &once).await? {
             return Ok(before);
         }
-        let open = self.store().open_drafts(MAX_OPEN).await?;
-        let of_caller = open.iter().filter(|draft| draft.with == caller.principal && !is_late(draft, self.now()));
+        let open = self.store.open_drafts(MAX_OPEN).await?;
+        let of_caller =
+            open.iter().filter(|draft| draft.with == caller.principal && !is_late(draft, self.runtime.now()));
         if open.len() >= MAX_OPEN || of_caller.count() >= MAX_OPEN_OF_ONE {
             let message = "there are too many drafts that nobody has decided on; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
         let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
-        let id = DraftId::parse(&random_name(self.entropy(), "drf_"))?;
+        let id = DraftId::parse(&random_name(self.runtime.entropy(), "drf_"))?;
         let document = present(&id, &blueprint);
-        let now = self.now();
+        let now = self.runtime.now();
         let mut draft = ProtocolDraft {
             agent: served.agent.name.clone(),
             with: caller.principal.clone(),
@@ -114,7 +124,7 @@ impl Engine {
             id,
         };
         let mut changes = vec![Change::ForgetDrafts(now.before(OPEN))];
-        if self.limits().drafting == DraftingPolicy::Accept {
+        if self.runtime.limits().drafting == DraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
         } else {
@@ -123,7 +133,7 @@ impl Engine {
             changes.push(Change::CreateApproval(approval));
         }
         changes.push(Change::CreateDraft(Box::new(draft.clone())));
-        match self.store().commit(changes).await {
+        match self.store.commit(changes).await {
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let before = self.drafted_before(caller, served, &once).await?;
@@ -132,7 +142,7 @@ impl Engine {
             other => other?,
         }
         if let Some(approval) = &draft.approval {
-            self.bus().publish(BusNotice::Approvals).await;
+            self.runtime.bus().publish(BusNotice::Approvals).await;
             tracing::info!(%approval, draft = %draft.id, "a protocol was drafted and waits for an approval: `nuncio approve list`");
         }
         Ok(draft)
@@ -146,7 +156,7 @@ impl Engine {
         id: &str,
     ) -> Result<ProtocolDraft, EngineError> {
         let found = match DraftId::parse(id) {
-            Ok(id) => self.store().draft(&id).await?,
+            Ok(id) => self.store.draft(&id).await?,
             Err(_) => None,
         };
         let is_theirs = |draft: &ProtocolDraft| draft.with == caller.principal && draft.agent == served.agent.name;
@@ -172,7 +182,7 @@ impl Engine {
         word: DraftAnswer,
     ) -> Result<ProtocolDraft, EngineError> {
         let draft = self.draft(caller, served, id).await?;
-        let (from, now) = (draft.state.word(), self.now());
+        let (from, now) = (draft.state.word(), self.runtime.now());
         let mut changes = Vec::new();
         let next = match word {
             DraftAnswer::Accept => draft.accept_for_them(digest, now),
@@ -187,7 +197,7 @@ impl Engine {
             return Ok(next);
         }
         changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
-        match self.store().commit(changes).await {
+        match self.store.commit(changes).await {
             // The operators decided at the same moment.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
                 Box::pin(self.answer_draft(caller, served, id, digest, word)).await
@@ -206,7 +216,7 @@ impl Engine {
         served: &PublishedAgent,
         once: &Idempotency,
     ) -> Result<Option<ProtocolDraft>, EngineError> {
-        match self.store().draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
+        match self.store.draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
             Some(before) if before.asked != once.body => {
                 let message = "this operation came before and asked for something else; use a new id for a new wish";
                 Err(EngineError::new(Code::IdempotencyMismatch, message))
@@ -218,9 +228,9 @@ impl Engine {
 
     /// Updates a draft with the operators' decision and its expiry.
     async fn refresh_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
-        let (from, now) = (draft.state.word(), self.now());
+        let (from, now) = (draft.state.word(), self.runtime.now());
         let asked = match draft.approval.as_ref().filter(|_| draft.state.awaits_us()) {
-            Some(id) => self.store().approval(id).await?,
+            Some(id) => self.store.approval(id).await?,
             None => None,
         };
         let mut changes = Vec::new();
@@ -247,11 +257,11 @@ impl Engine {
             return Ok(next);
         }
         changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
-        match self.store().commit(changes).await {
+        match self.store.commit(changes).await {
             Ok(()) => Ok(next),
             // Another request updated the draft first.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
-                self.store().draft(&id).await?.ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft is gone"))
+                self.store.draft(&id).await?.ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft is gone"))
             }
             Err(error) => Err(error.into()),
         }
@@ -259,8 +269,8 @@ impl Engine {
 
     /// Approvals of open drafts, which stay valid after a restart.
     pub(crate) async fn lasting_approvals(&self) -> Result<HashSet<ApprovalId>, EngineError> {
-        let open = self.store().open_drafts(MAX_OPEN).await?;
-        let now = self.now();
+        let open = self.store.open_drafts(MAX_OPEN).await?;
+        let now = self.runtime.now();
         Ok(open.into_iter().filter(|draft| !is_late(draft, now)).filter_map(|draft| draft.approval).collect())
     }
 
@@ -281,7 +291,7 @@ impl Engine {
             session: None,
         };
         Ok(Approval {
-            id: ApprovalId::parse(&random_name(self.entropy(), "apr_"))?,
+            id: ApprovalId::parse(&random_name(self.runtime.entropy(), "apr_"))?,
             question,
             asked_of: Approver::Operators,
             asked_at: draft.created_at,
@@ -293,10 +303,10 @@ impl Engine {
     /// Change that withdraws the operators' approval question.
     async fn withdrawn(&self, draft: &ProtocolDraft) -> Result<Option<Change>, EngineError> {
         let asked = match &draft.approval {
-            Some(id) => self.store().approval(id).await?,
+            Some(id) => self.store.approval(id).await?,
             None => None,
         };
-        let closed = asked.and_then(|approval| approval.expire(self.now()).ok());
+        let closed = asked.and_then(|approval| approval.expire(self.runtime.now()).ok());
         Ok(closed.map(|approval| Change::MoveApproval { approval, from: "pending" }))
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: ports, limits and in-memory state.
+//! The engine: assembles the services from the ports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,30 @@ use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{AccessTable, ConfiguredGrant, PersonLinks};
+use crate::access::{Access, AccessTable, ConfiguredGrant, PersonLinks};
+use crate::approve::Approvals;
 use crate::background::BackgroundTasks;
+use crate::call::Calls;
+use crate::callbacks::Callbacks;
 use crate::compute::ComputePool;
-use crate::consent::{AgentLocks, ConsentRules, MailWaiters};
-use crate::converse::{LiveTurns, RecentConversations};
-use crate::drafting::DraftingPolicy;
+use crate::consent::{Accounts, AgentLocks, Consent, ConsentRules, MailWaiters, Mailbox, Manifests, People};
+use crate::converse::{Conversations, LiveTurns, RecentConversations, RecoveryReport};
+use crate::direct_messages::DirectMessages;
+use crate::directory::Directory;
+use crate::drafting::{DraftingPolicy, Drafts};
 use crate::error::EngineError;
-use crate::invoke::{ExecutionLimits, ExecutionQueue};
+use crate::invoke::{ExecutionLimits, ExecutionQueue, Executions};
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
 use crate::ports::store::StoreCheck;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
-use crate::publish::PublishedAgents;
-use crate::relay::{RelayRules, StreamSubscribers, ToolCallRates, WebhookIndex};
+use crate::publish::{Agents, PublishedAgents};
+use crate::record::Records;
+use crate::relay::{DeviceKeys, Relay, RelayRules, StreamSubscribers, ToolCallRates, WebhookIndex, Webhooks};
+use crate::runtime::Runtime;
+use crate::skills::Skills;
+use crate::tasks::Inbox;
 use crate::vault::Vault;
 
 /// Implementations of the engine's ports.
@@ -83,250 +92,404 @@ pub struct EngineLoad {
 /// Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    services: Arc<Services>,
 }
 
-struct Inner {
-    ports: Ports,
-    limits: Limits,
-    access: AccessTable,
-    links: PersonLinks,
-    agents: PublishedAgents,
-    live: LiveTurns,
-    recent: RecentConversations,
-    queue: ExecutionQueue,
-    agent_locks: AgentLocks,
-    mail_waiters: MailWaiters,
-    tool_calls: ToolCallRates,
-    webhook_index: WebhookIndex,
-    streams: StreamSubscribers,
-    compute: ComputePool,
-    /// Notified when an execution with a callback ends.
-    owed: Notify,
-    /// Notified when an agent answered a direct message.
-    answers: Notify,
-    /// Random name of this process, as owner of execution leases.
-    process: String,
-    tasks: BackgroundTasks,
+struct Services {
+    runtime: Arc<Runtime>,
     request_prefix: String,
     requests: AtomicU64,
-    /// Cancelled when the server stops; no new turns begin.
-    closing: CancellationToken,
-    /// Cancelled when the grace period of running turns ends.
-    closed: CancellationToken,
+    agents: Arc<Agents>,
+    access: Arc<Access>,
+    skills: Arc<Skills>,
+    records: Arc<Records>,
+    approvals: Arc<Approvals>,
+    inbox: Arc<Inbox>,
+    calls: Arc<Calls>,
+    conversations: Arc<Conversations>,
+    drafts: Arc<Drafts>,
+    callbacks: Arc<Callbacks>,
+    executions: Arc<Executions>,
+    direct_messages: Arc<DirectMessages>,
+    directory: Arc<Directory>,
+    mailbox: Arc<Mailbox>,
+    webhooks: Arc<Webhooks>,
+    accounts: Arc<Accounts>,
+    relay: Arc<Relay>,
+    people: Arc<People>,
+    device_keys: Arc<DeviceKeys>,
+    manifests: Arc<Manifests>,
+    consent: Arc<Consent>,
 }
 
 impl Engine {
     /// Creates an engine without agents.
     #[must_use]
     pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<ConfiguredGrant>) -> Self {
-        let inner = Inner {
-            request_prefix: random_name(&*ports.entropy, "req_")[..16].to_owned(),
-            requests: AtomicU64::new(1),
-            access: AccessTable::new(standing_grants),
-            links: PersonLinks::default(),
-            agents: PublishedAgents::default(),
-            live: LiveTurns::default(),
-            recent: RecentConversations::default(),
-            queue: ExecutionQueue::new(limits.executions.clone()),
-            agent_locks: AgentLocks::default(),
-            mail_waiters: MailWaiters::default(),
-            tool_calls: ToolCallRates::default(),
-            webhook_index: WebhookIndex::default(),
-            streams: StreamSubscribers::default(),
+        let Ports { store, bus, brains, runner, clock, entropy, vault, meter } = ports;
+        let process = random_name(&*entropy, "proc_");
+        let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
+        let queue = ExecutionQueue::new(limits.executions.clone());
+        let runtime = Arc::new(Runtime {
+            store: Arc::clone(&store),
+            bus,
+            clock,
+            entropy,
+            vault,
+            meter,
+            limits,
             compute: ComputePool::default(),
-            owed: Notify::new(),
-            answers: Notify::new(),
-            process: random_name(&*ports.entropy, "proc_"),
+            process,
             tasks: BackgroundTasks::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
-            ports,
-            limits,
+        });
+        let (index, locks) = (Arc::new(WebhookIndex::default()), Arc::new(AgentLocks::default()));
+        let agents = Arc::new(Agents {
+            runtime: Arc::clone(&runtime),
+            runner: Arc::clone(&runner),
+            brains,
+            published: PublishedAgents::default(),
+        });
+        let access = Arc::new(Access {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            agents: Arc::clone(&agents),
+            table: AccessTable::new(standing_grants),
+            links: PersonLinks::default(),
+        });
+        let skills = Arc::new(Skills {
+            runtime: Arc::clone(&runtime),
+            agents: Arc::clone(&agents),
+            access: Arc::clone(&access),
+        });
+        let records =
+            Arc::new(Records { runtime: Arc::clone(&runtime), store: Arc::clone(&store), access: Arc::clone(&access) });
+        let approvals = Arc::new(Approvals { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
+        let inbox = Arc::new(Inbox { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
+        let calls = Arc::new(Calls {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            runner: Arc::clone(&runner),
+            access: Arc::clone(&access),
+            approvals: Arc::clone(&approvals),
+            inbox: Arc::clone(&inbox),
+            records: Arc::clone(&records),
+        });
+        let conversations = Arc::new(Conversations {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            agents: Arc::clone(&agents),
+            calls: Arc::clone(&calls),
+            approvals: Arc::clone(&approvals),
+            records: Arc::clone(&records),
+            live: LiveTurns::default(),
+            recent: RecentConversations::default(),
+        });
+        let drafts = Arc::new(Drafts {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            conversations: Arc::clone(&conversations),
+        });
+        let callbacks =
+            Arc::new(Callbacks { runtime: Arc::clone(&runtime), store: Arc::clone(&store), owed: Notify::new() });
+        let executions = Arc::new(Executions {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            runner,
+            agents: Arc::clone(&agents),
+            skills: Arc::clone(&skills),
+            calls: Arc::clone(&calls),
+            conversations: Arc::clone(&conversations),
+            inbox: Arc::clone(&inbox),
+            callbacks: Arc::clone(&callbacks),
+            queue,
+        });
+        let direct_messages = Arc::new(DirectMessages {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            conversations: Arc::clone(&conversations),
+            answers: Notify::new(),
+        });
+        let directory = Arc::new(Directory { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
+        let mailbox = Arc::new(Mailbox {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            waiters: MailWaiters::default(),
+            index: Arc::clone(&index),
+        });
+        let webhooks = Arc::new(Webhooks {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            mailbox: Arc::clone(&mailbox),
+            index,
+            locks: Arc::clone(&locks),
+        });
+        let accounts = Arc::new(Accounts {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            mailbox: Arc::clone(&mailbox),
+            webhooks: Arc::clone(&webhooks),
+            locks: Arc::clone(&locks),
+        });
+        let relay = Arc::new(Relay {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            accounts: Arc::clone(&accounts),
+            mailbox: Arc::clone(&mailbox),
+            tool_calls: ToolCallRates::default(),
+            streams: StreamSubscribers::default(),
+        });
+        let people = Arc::new(People {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            mailbox: Arc::clone(&mailbox),
+            relay: Arc::clone(&relay),
+        });
+        let device_keys = Arc::new(DeviceKeys {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            mailbox: Arc::clone(&mailbox),
+            people: Arc::clone(&people),
+            relay: Arc::clone(&relay),
+        });
+        let manifests = Arc::new(Manifests {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store),
+            access: Arc::clone(&access),
+            accounts: Arc::clone(&accounts),
+            mailbox: Arc::clone(&mailbox),
+            locks: Arc::clone(&locks),
+        });
+        let consent = Arc::new(Consent {
+            runtime: Arc::clone(&runtime),
+            store,
+            access: Arc::clone(&access),
+            accounts: Arc::clone(&accounts),
+            manifests: Arc::clone(&manifests),
+            people: Arc::clone(&people),
+            mailbox: Arc::clone(&mailbox),
+            locks,
+        });
+        let services = Services {
+            runtime,
+            request_prefix,
+            requests: AtomicU64::new(1),
+            agents,
+            access,
+            skills,
+            records,
+            approvals,
+            inbox,
+            calls,
+            conversations,
+            drafts,
+            callbacks,
+            executions,
+            direct_messages,
+            directory,
+            mailbox,
+            webhooks,
+            accounts,
+            relay,
+            people,
+            device_keys,
+            manifests,
+            consent,
         };
-        Self { inner: Arc::new(inner) }
+        Self { services: Arc::new(services) }
+    }
+
+    /// Closes what the previous process left open. Called once, before anything is served.
+    pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
+        let lasting = self.services.drafts.lasting_approvals().await?;
+        self.services.conversations.recover(&lasting).await
     }
 
     /// Stops accepting turns, lets running ones finish within `grace`, then ends them with an error. Returns when
     /// nothing runs any more.
     pub async fn shut_down(&self, grace: Duration) {
-        self.inner.closing.cancel();
-        self.inner.tasks.tracker().close();
+        self.runtime().closing.cancel();
+        self.runtime().tasks.tracker().close();
         let deadline = self.clock().sleep_until(self.now().after(grace));
         tokio::select! {
-            () = self.inner.tasks.tracker().wait() => {}
+            () = self.runtime().tasks.tracker().wait() => {}
             () = deadline => {
-                self.inner.closed.cancel();
-                self.inner.tasks.tracker().wait().await;
+                self.runtime().closed.cancel();
+                self.runtime().tasks.tracker().wait().await;
             }
         }
-        self.served().clear();
-        self.inner.tasks.tracker().wait().await;
+        self.services.agents.published.clear();
+        self.runtime().tasks.tracker().wait().await;
     }
 
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.inner.closing.is_cancelled()
+        self.runtime().closing.is_cancelled()
     }
 
     pub async fn until_closing(&self) {
-        self.inner.closing.cancelled().await;
+        self.runtime().closing.cancelled().await;
     }
 
     #[must_use]
     pub fn load(&self) -> EngineLoad {
         EngineLoad {
-            running_turns: self.inner.live.count(),
-            queued_commits: self.store().queued(),
-            open_executions: self.queue().open(),
+            running_turns: self.services.conversations.live.count(),
+            queued_commits: self.runtime().store.queued(),
+            open_executions: self.services.executions.queue.open(),
         }
     }
 
     /// Checks that commits succeed.
     pub async fn check_writable(&self) -> Result<(), EngineError> {
-        Ok(self.store().check_writable().await?)
+        Ok(self.runtime().store.check_writable().await?)
     }
 
     /// Checks the whole store for damage.
     pub async fn check_store(&self) -> Result<StoreCheck, EngineError> {
-        Ok(self.store().check().await?)
+        Ok(self.runtime().store.check().await?)
     }
 
     #[must_use]
     pub fn open_stream(&self) -> OpenStream {
-        OpenStream::new(&self.inner.ports.meter)
+        OpenStream::new(&self.runtime().meter)
     }
 
     /// Spawns a task that the server waits for before it stops.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.inner.tasks.spawn(work);
+        self.runtime().tasks.spawn(work);
     }
 
     /// Spawns a task that the server does not wait for.
     pub fn spawn_untracked(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.inner.tasks.spawn_untracked(work);
+        self.runtime().tasks.spawn_untracked(work);
     }
 
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.inner.ports.clock.now()
+        self.runtime().now()
     }
 
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.inner.ports.clock
+        &self.runtime().clock
     }
 
     #[must_use]
     pub fn new_request_id(&self) -> String {
         // Not a secret and needed by every request: a random prefix and a counter.
-        let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
-        format!("{}_{number:x}", self.inner.request_prefix)
+        let number = self.services.requests.fetch_add(1, Ordering::Relaxed);
+        format!("{}_{number:x}", self.services.request_prefix)
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.inner.ports.store
+    #[must_use]
+    pub fn agents(&self) -> &Arc<Agents> {
+        &self.services.agents
     }
 
-    pub(crate) fn bus(&self) -> &dyn Bus {
-        &*self.inner.ports.bus
+    #[must_use]
+    pub fn access(&self) -> &Arc<Access> {
+        &self.services.access
     }
 
-    pub(crate) fn brains(&self) -> &dyn BrainFactory {
-        &*self.inner.ports.brains
+    #[must_use]
+    pub fn skills(&self) -> &Arc<Skills> {
+        &self.services.skills
     }
 
-    pub(crate) fn runner(&self) -> &Arc<dyn Runner> {
-        &self.inner.ports.runner
+    #[must_use]
+    pub fn records(&self) -> &Arc<Records> {
+        &self.services.records
     }
 
-    pub(crate) fn entropy(&self) -> &dyn Entropy {
-        &*self.inner.ports.entropy
+    #[must_use]
+    pub fn approvals(&self) -> &Arc<Approvals> {
+        &self.services.approvals
     }
 
-    pub(crate) fn vault(&self) -> &Vault {
-        &self.inner.ports.vault
+    #[must_use]
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.services.inbox
     }
 
-    pub(crate) fn meter(&self) -> &dyn Meter {
-        &*self.inner.ports.meter
+    #[must_use]
+    pub fn calls(&self) -> &Arc<Calls> {
+        &self.services.calls
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.inner.limits
+    #[must_use]
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.services.conversations
     }
 
-    pub(crate) fn access_table(&self) -> &AccessTable {
-        &self.inner.access
+    #[must_use]
+    pub fn drafts(&self) -> &Arc<Drafts> {
+        &self.services.drafts
     }
 
-    pub(crate) fn person_links(&self) -> &PersonLinks {
-        &self.inner.links
+    #[must_use]
+    pub fn callbacks(&self) -> &Arc<Callbacks> {
+        &self.services.callbacks
     }
 
-    pub(crate) fn served(&self) -> &PublishedAgents {
-        &self.inner.agents
+    #[must_use]
+    pub fn executions(&self) -> &Arc<Executions> {
+        &self.services.executions
     }
 
-    pub(crate) fn live(&self) -> &LiveTurns {
-        &self.inner.live
+    #[must_use]
+    pub fn direct_messages(&self) -> &Arc<DirectMessages> {
+        &self.services.direct_messages
     }
 
-    pub(crate) fn recent(&self) -> &RecentConversations {
-        &self.inner.recent
+    #[must_use]
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.services.directory
     }
 
-    pub(crate) fn queue(&self) -> &ExecutionQueue {
-        &self.inner.queue
+    #[must_use]
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.services.mailbox
     }
 
-    pub(crate) fn agent_locks(&self) -> &AgentLocks {
-        &self.inner.agent_locks
+    #[must_use]
+    pub fn webhooks(&self) -> &Arc<Webhooks> {
+        &self.services.webhooks
     }
 
-    pub(crate) fn compute(&self) -> &ComputePool {
-        &self.inner.compute
+    #[must_use]
+    pub fn accounts(&self) -> &Arc<Accounts> {
+        &self.services.accounts
     }
 
-    pub(crate) fn mail_waiters(&self) -> &MailWaiters {
-        &self.inner.mail_waiters
+    #[must_use]
+    pub fn relay(&self) -> &Arc<Relay> {
+        &self.services.relay
     }
 
-    pub(crate) fn tool_calls(&self) -> &ToolCallRates {
-        &self.inner.tool_calls
+    #[must_use]
+    pub fn people(&self) -> &Arc<People> {
+        &self.services.people
     }
 
-    pub(crate) fn webhook_index(&self) -> &WebhookIndex {
-        &self.inner.webhook_index
+    #[must_use]
+    pub fn device_keys(&self) -> &Arc<DeviceKeys> {
+        &self.services.device_keys
     }
 
-    pub(crate) fn streams(&self) -> &StreamSubscribers {
-        &self.inner.streams
+    #[must_use]
+    pub fn manifests(&self) -> &Arc<Manifests> {
+        &self.services.manifests
     }
 
-    pub(crate) fn owed(&self) -> &Notify {
-        &self.inner.owed
+    #[must_use]
+    pub fn consent(&self) -> &Arc<Consent> {
+        &self.services.consent
     }
 
-    pub(crate) fn answers(&self) -> &Notify {
-        &self.inner.answers
-    }
-
-    /// Random name of this process, as owner of execution leases.
-    pub(crate) fn process(&self) -> &str {
-        &self.inner.process
-    }
-
-    pub(crate) fn tasks(&self) -> &BackgroundTasks {
-        &self.inner.tasks
-    }
-
-    pub(crate) fn closing(&self) -> &CancellationToken {
-        &self.inner.closing
-    }
-
-    pub(crate) fn closed(&self) -> &CancellationToken {
-        &self.inner.closed
+    fn runtime(&self) -> &Runtime {
+        &self.services.runtime
     }
 }
 

@@ -8,7 +8,7 @@ use nuncio_core::{Code, address};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::Engine;
+use crate::directory::Directory;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
@@ -123,10 +123,10 @@ impl FollowedDomain {
     }
 }
 
-impl Engine {
+impl Directory {
     /// Lists followed domains by name.
     pub async fn followed(&self) -> Result<Vec<FollowedDomain>, EngineError> {
-        Ok(self.store().followed().await?)
+        Ok(self.store.followed().await?)
     }
 
     /// A followed domain with its stored offers.
@@ -134,25 +134,25 @@ impl Engine {
         &self,
         domain: &Domain,
     ) -> Result<Option<(FollowedDomain, Option<String>)>, EngineError> {
-        Ok(self.store().followed_domain(domain).await?)
+        Ok(self.store.followed_domain(domain).await?)
     }
 
     /// Follows a domain; one that is followed already is visited now.
     pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<FollowedDomain, EngineError> {
-        let now = self.now();
-        if let Some((known, _)) = self.store().followed_domain(&domain).await? {
+        let now = self.runtime.now();
+        if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
-            self.store().commit(vec![Change::UpdateFollowed { followed: now.clone(), offers: None }]).await?;
+            self.store.commit(vec![Change::UpdateFollowed { followed: now.clone(), offers: None }]).await?;
             return Ok(now);
         }
         let followed = FollowedDomain::new(domain, by, now);
-        self.store().commit(vec![Change::Follow(followed.clone())]).await?;
+        self.store.commit(vec![Change::Follow(followed.clone())]).await?;
         Ok(followed)
     }
 
     /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
     pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
-        match self.store().commit(vec![Change::UpdateFollowed { followed, offers }]).await {
+        match self.store.commit(vec![Change::UpdateFollowed { followed, offers }]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             other => Ok(other.map(|()| true)?),
         }
@@ -160,12 +160,12 @@ impl Engine {
 
     /// Stops following a domain and deletes its offers.
     pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
-        let known = self.store().followed_domain(domain).await?;
+        let known = self.store.followed_domain(domain).await?;
         if known.is_some_and(|(followed, _)| followed.by == FollowSource::Settings) {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
-        match self.store().commit(vec![Change::Unfollow(domain.clone())]).await {
+        match self.store.commit(vec![Change::Unfollow(domain.clone())]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("{domain} is not followed; `nuncio registry list` shows what is");
                 Err(EngineError::new(Code::NotFollowed, message))
@@ -176,7 +176,7 @@ impl Engine {
 
     /// Synchronises the followed domains with the settings: adds new ones and removes those no longer named.
     pub async fn follow_settings(&self, named: &[Domain]) -> Result<(), EngineError> {
-        let known = self.store().followed().await?;
+        let known = self.store.followed().await?;
         let gone = known
             .iter()
             .filter(|followed| followed.by == FollowSource::Settings && !named.contains(&followed.domain))
@@ -196,12 +196,12 @@ impl Engine {
                     changes.push(Change::Follow(FollowedDomain::new(
                         domain.clone(),
                         FollowSource::Settings,
-                        self.now(),
+                        self.runtime.now(),
                     )));
                 }
             }
         }
-        Ok(self.store().commit(changes).await?)
+        Ok(self.store.commit(changes).await?)
     }
 }
 

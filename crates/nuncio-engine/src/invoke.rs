@@ -3,13 +3,22 @@
 //! `submit` accepts a request, `queue` selects the next execution, `run` takes it through the call chain, `maintenance`
 //! renews leases, times out and deletes old executions and resumes those that a stopped process left.
 
+use crate::call::Calls;
+use crate::callbacks::Callbacks;
+use crate::converse::Conversations;
+use crate::ports::Runner;
+use crate::ports::Store;
+use crate::publish::Agents;
+use crate::runtime::Runtime;
+use crate::skills::Skills;
+use crate::tasks::Inbox;
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use std::sync::Arc;
 
-use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 
@@ -27,22 +36,36 @@ pub use queue::{ExecutionLimits, QueueLimitReached};
 pub(crate) use run::ending;
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
-impl Engine {
+/// Executions of skills.
+pub struct Executions {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) skills: Arc<Skills>,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) callbacks: Arc<Callbacks>,
+    pub(crate) queue: ExecutionQueue,
+}
+
+impl Executions {
     /// An execution that the caller may read: its own, or, for anonymous callers, any whose id they know.
     pub async fn execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let found = match ExecutionId::parse(id) {
-            Ok(id) => match self.queue().find(&id) {
+            Ok(id) => match self.queue.find(&id) {
                 Some(live) => Some(live.now()),
-                None => self.store().execution(&id).await?,
+                None => self.store.execution(&id).await?,
             },
             Err(_) => None,
         };
         self.readable(caller, id, found)
     }
 
-    /// Like [`Engine::execution`], but waits until it is over or `until`.
+    /// Like [`Executions::execution`], but waits until it is over or `until`.
     pub async fn execution_until(&self, caller: &Caller, id: &str, until: Timestamp) -> Result<Execution, EngineError> {
-        let live = ExecutionId::parse(id).ok().and_then(|id| self.queue().find(&id));
+        let live = ExecutionId::parse(id).ok().and_then(|id| self.queue.find(&id));
         let Some(live) = live.filter(|live| may_read(caller, live.caller())) else {
             return self.execution(caller, id).await;
         };
@@ -56,7 +79,7 @@ impl Engine {
     fn readable(&self, caller: &Caller, id: &str, found: Option<Execution>) -> Result<Execution, EngineError> {
         found
             .filter(|execution| may_read(caller, &execution.order.caller))
-            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.now()))
+            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.runtime.now()))
             .ok_or_else(|| {
                 let id: String = id.chars().take(64).collect();
                 EngineError::new(Code::ExecutionNotFound, format!("there is no execution {id:?}"))
@@ -75,16 +98,16 @@ impl Engine {
     /// Waits until that time or until the server stops.
     async fn until_or_closing(&self, until: Timestamp) {
         tokio::select! {
-            () = self.clock().sleep_until(until) => {}
-            () = self.closing().cancelled() => {}
+            () = self.runtime.clock().sleep_until(until) => {}
+            () = self.runtime.closing().cancelled() => {}
         }
     }
 
     /// Cancels an execution; one that is over stays as it is.
     pub async fn cancel_execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let execution = self.execution(caller, id).await?;
-        let Some(live) = self.queue().find(&execution.id) else { return self.execution(caller, id).await };
-        if self.queue().withdraw(&live) {
+        let Some(live) = self.queue.find(&execution.id) else { return self.execution(caller, id).await };
+        if self.queue.withdraw(&live) {
             let begun = execution.attempt > 0;
             let failure = if begun { crate::call::cancelled() } else { crate::call::cancelled_unbegun() };
             self.end_unbegun(&live, failure).await?;

@@ -4,8 +4,9 @@
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::principal::Principal;
 
+use crate::EngineError;
 use crate::ports::store::{Change, ConsentChange};
-use crate::{Engine, EngineError};
+use crate::record::Records;
 
 /// Who issues an order: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,14 +16,14 @@ pub struct OrderIssuer {
     pub account: Option<String>,
 }
 
-impl Engine {
+impl Records {
     /// Audit record of an order. `action` is its name, such as `key_create`.
     #[must_use]
     pub fn order_record(&self, action: &str, by: &OrderIssuer) -> AuditEventRecord {
         AuditEventRecord {
             action: Some(action.to_owned()),
             account: by.account.clone(),
-            ..AuditEventRecord::new(AuditEvent::OperatorOrdered, by.principal.clone(), self.now())
+            ..AuditEventRecord::new(AuditEvent::OperatorOrdered, by.principal.clone(), self.runtime.now())
         }
     }
 
@@ -43,7 +44,8 @@ impl Engine {
             Ok(done) => (AuditEvent::OperatorOrderDone, subject(done)),
             Err(_) => (AuditEvent::OperatorOrderFailed, None),
         };
-        let over = AuditEventRecord { happened, subject: found.or(record.subject.clone()), at: self.now(), ..record };
+        let over =
+            AuditEventRecord { happened, subject: found.or(record.subject.clone()), at: self.runtime.now(), ..record };
         if let Err(error) = self.record_order(over).await {
             // The order itself is on record.
             tracing::error!(%error, "the outcome of an order could not be recorded");
@@ -52,7 +54,7 @@ impl Engine {
     }
 
     async fn record_order(&self, record: AuditEventRecord) -> Result<(), EngineError> {
-        self.store().commit(vec![Change::from(ConsentChange::Record(record))]).await?;
+        self.store.commit(vec![Change::from(ConsentChange::Record(record))]).await?;
         Ok(())
     }
 }

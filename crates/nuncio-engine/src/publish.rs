@@ -1,5 +1,7 @@
 //! Publication of agents: serve, replace, withdraw.
 
+use crate::ports::brain::BrainFactory;
+use crate::runtime::Runtime;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -11,7 +13,6 @@ use nuncio_core::ids::{AgentName, SkillId, ToolName};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::{Brain, Runner};
 use crate::skills::PublishedSkill;
@@ -142,29 +143,37 @@ impl PublishedAgents {
     }
 }
 
-impl Engine {
+/// The agents that are served now.
+pub struct Agents {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) brains: Arc<dyn BrainFactory>,
+    pub(crate) published: PublishedAgents,
+}
+
+impl Agents {
     /// Publishes an agent, replacing one of the same name. On failure nothing changes.
     pub async fn publish(&self, agent: Agent) -> Result<Arc<Agent>, EngineError> {
         let name = agent.name.clone();
         let unusable = |why: String| EngineError::new(Code::AgentFileInvalid, format!("agent {name}: {why}"));
-        let agent = Arc::new(self.runner().resolve(agent).await.map_err(unusable)?);
+        let agent = Arc::new(self.runner.resolve(agent).await.map_err(unusable)?);
         let lease = RunnerLease {
-            runner: Arc::clone(self.runner()),
+            runner: Arc::clone(&self.runner),
             agent: Arc::clone(&agent),
-            tasks: self.tasks().tracker().clone(),
+            tasks: self.runtime.tasks().tracker().clone(),
         };
-        let brain = self.brains().brain(&agent).map_err(unusable)?;
+        let brain = self.brains.brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
-        let limit = self.limits().calls_per_tool;
+        let limit = self.runtime.limits().calls_per_tool;
         let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolGate::new(limit))).collect();
-        self.served().put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
+        self.published.put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)
     }
 
     /// Checks that no other agent has a skill with the same id.
     fn check_skill_ids(&self, agent: &Agent) -> Result<(), EngineError> {
         for Skill { id, .. } in agent.skills() {
-            let taken = self.served().skill(id.as_str()).filter(|other| other.served.agent.name != agent.name);
+            let taken = self.published.skill(id.as_str()).filter(|other| other.served.agent.name != agent.name);
             if let Some(other) = taken {
                 let message = agent.skill_taken(id, &other.served.agent.name);
                 return Err(EngineError::new(Code::AgentFileInvalid, message));
@@ -175,24 +184,24 @@ impl Engine {
 
     /// Withdraws an agent. Its sessions stay readable.
     pub fn withdraw(&self, name: &AgentName) {
-        self.served().remove(name);
+        self.published.remove(name);
     }
 
     #[must_use]
-    pub fn agents(&self) -> Vec<Arc<Agent>> {
-        self.served().read().agents.values().map(|served| Arc::clone(&served.agent)).collect()
+    pub fn list(&self) -> Vec<Arc<Agent>> {
+        self.published.read().agents.values().map(|served| Arc::clone(&served.agent)).collect()
     }
 
     /// Number that changes with every publication.
     #[must_use]
     pub fn agents_edition(&self) -> u64 {
-        self.served().edition.load(Ordering::Acquire)
+        self.published.edition.load(Ordering::Acquire)
     }
 
     pub fn agent(&self, name: &str) -> Result<Arc<PublishedAgent>, EngineError> {
-        let found = self.served().read().agents.get(name).cloned();
+        let found = self.published.read().agents.get(name).cloned();
         found.ok_or_else(|| {
-            let names: Vec<_> = self.agents().iter().map(|agent| agent.name.to_string()).collect();
+            let names: Vec<_> = self.list().iter().map(|agent| agent.name.to_string()).collect();
             let message = format!("no agent named {name:?} is served here; there are: {}", names.join(", "));
             EngineError::new(Code::UnknownAgent, message)
         })

@@ -1,6 +1,10 @@
 //! Audit: ends of calls, verification of the audit chain, signed checkpoints.
 
+use crate::access::Access;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use nuncio_core::audit::{ChainBreak, ChainHead, ChainLink, ChainVerifier};
 use nuncio_core::digest::Digest;
@@ -9,7 +13,6 @@ use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
 
@@ -86,20 +89,27 @@ pub struct AuditProof {
     pub checkpoints: usize,
 }
 
-impl Engine {
+/// The audit chain: reading, verifying, explaining, pruning and redacting it.
+pub struct Records {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) access: Arc<Access>,
+}
+
+impl Records {
     /// Number and hash of the last audit record.
     pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
-        Ok(self.store().audit_head().await?)
+        Ok(self.store.audit_head().await?)
     }
 
     /// Number of the last stored record, as it grows.
     #[must_use]
     pub fn audit_growth(&self) -> watch::Receiver<u64> {
-        self.store().audit_growth()
+        self.store.audit_growth()
     }
 
     pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, EngineError> {
-        Ok(self.store().audit_links(after, limit.min(PAGE)).await?)
+        Ok(self.store.audit_links(after, limit.min(PAGE)).await?)
     }
 
     /// Verifies the whole chain and compares it with the checkpoints; the inner error names the first fault.
@@ -113,14 +123,14 @@ impl Engine {
         }
         let seen: HashMap<u64, Digest> =
             checkpoints.iter().map(|checkpoint| (checkpoint.seq, checkpoint.hash)).collect();
-        let first = self.store().audit_links(0, 1).await?.pop();
+        let first = self.store.audit_links(0, 1).await?.pop();
         let start = match chain_start(first.as_ref(), checkpoints) {
             Ok(start) => start,
             Err(broken) => return Ok(Err(broken)),
         };
         let mut verifier = ChainVerifier::after(start);
         loop {
-            let links = self.store().audit_links(verifier.head().seq, PAGE).await?;
+            let links = self.store.audit_links(verifier.head().seq, PAGE).await?;
             if links.is_empty() {
                 break;
             }
@@ -143,7 +153,7 @@ impl Engine {
         if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
             return Ok(Err(ChainBreak::Cut { found: head.seq, seen }));
         }
-        let erased = self.store().erased_ledger(None).await?;
+        let erased = self.store.erased_ledger(None).await?;
         if let Some(RedactedLedgerEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
             return Ok(Err(ChainBreak::Erased { relation: relation.clone(), seq: *seq }));
         }
@@ -157,9 +167,9 @@ impl Engine {
         changes: Vec<Change>,
         without_result: impl FnOnce() -> Vec<Change>,
     ) -> Result<(), EngineError> {
-        match self.store().commit(changes).await {
+        match self.store.commit(changes).await {
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
-                Ok(self.store().commit(without_result()).await?)
+                Ok(self.store.commit(without_result()).await?)
             }
             other => Ok(other?),
         }

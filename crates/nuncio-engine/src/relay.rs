@@ -1,7 +1,12 @@
 //! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
 //! server.
 
+use crate::consent::Accounts;
+use crate::consent::Mailbox;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::ids::AgentName;
@@ -14,7 +19,7 @@ mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
-pub use keys::{KeyUpload, KeyUploadResult};
+pub use keys::{DeviceKeys, KeyUpload, KeyUploadResult};
 pub use messages::{NewPost, PostReceipt};
 pub(crate) use rates::ToolCallRates;
 pub(crate) use streams::StreamSubscribers;
@@ -24,9 +29,19 @@ pub use streams::{
 };
 pub use webhooks::{
     DeliveryKey, DeliveryOutcome, DeliveryResult, WaitingDelivery, WebhookCall, WebhookProbe, WebhookSecret,
-    WebhookView,
+    WebhookView, Webhooks,
 };
 pub(crate) use webhooks::{Reconnection, WebhookIndex};
+
+/// Conversations of people and agents, their sealed messages and streams.
+pub struct Relay {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) tool_calls: ToolCallRates,
+    pub(crate) streams: StreamSubscribers,
+}
 
 /// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]

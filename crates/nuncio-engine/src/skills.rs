@@ -1,5 +1,8 @@
 //! Published skills, and which callers may see and use them.
 
+use crate::access::Access;
+use crate::publish::Agents;
+use crate::runtime::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +12,6 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
-use crate::Engine;
 use crate::access::{Caller, Credential, ScopeCheck};
 use crate::call::DEVICE_ASKS;
 use crate::publish::PublishedAgent;
@@ -78,11 +80,18 @@ pub enum AccessDenied {
     },
 }
 
-impl Engine {
+/// Published skills, and which callers may see and use them.
+pub struct Skills {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) access: Arc<Access>,
+}
+
+impl Skills {
     /// Skills visible to the caller, by id; `None` is an anonymous caller.
     #[must_use]
-    pub fn skills(&self, caller: Option<&Caller>) -> Vec<Arc<PublishedSkill>> {
-        let mut skills = self.served().skills();
+    pub fn visible_to(&self, caller: Option<&Caller>) -> Vec<Arc<PublishedSkill>> {
+        let mut skills = self.agents.published.skills();
         skills.retain(|offered| self.may_see(caller, offered));
         skills
     }
@@ -90,13 +99,13 @@ impl Engine {
     /// The skill, if the caller may see it.
     #[must_use]
     pub fn skill(&self, caller: Option<&Caller>, id: &str) -> Option<Arc<PublishedSkill>> {
-        self.served().skill(id).filter(|offered| self.may_see(caller, offered))
+        self.agents.published.skill(id).filter(|offered| self.may_see(caller, offered))
     }
 
     /// The skill regardless of the caller. Must not be used to decide whether it exists for a caller.
     #[must_use]
     pub fn any_skill(&self, id: &str) -> Option<Arc<PublishedSkill>> {
-        self.served().skill(id)
+        self.agents.published.skill(id)
     }
 
     /// Timeout of an execution: the tool's own, plus time for approval or device.
@@ -104,7 +113,7 @@ impl Engine {
     pub fn execution_timeout(&self, offered: &PublishedSkill) -> Duration {
         match &offered.tool {
             Some(tool) => self.call_timeout(&offered.served.agent, tool),
-            None => self.queue().limits().timeout,
+            None => self.runtime.limits().executions.timeout,
         }
     }
 
@@ -113,7 +122,7 @@ impl Engine {
     pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
         let asking = match () {
             () if tool.on_device() => DEVICE_ASKS,
-            () if asks_others(agent, tool) => self.limits().approval,
+            () if asks_others(agent, tool) => self.runtime.limits().approval,
             () => Duration::ZERO,
         };
         tool.timeout + asking
@@ -122,7 +131,7 @@ impl Engine {
     /// Whether any skill is hidden from some callers.
     #[must_use]
     pub fn has_private_skills(&self) -> bool {
-        self.served().any_skill(PublishedSkill::is_hidden)
+        self.agents.published.any_skill(PublishedSkill::is_hidden)
     }
 
     fn may_see(&self, caller: Option<&Caller>, offered: &PublishedSkill) -> bool {
@@ -148,7 +157,7 @@ impl Engine {
         }
         let agent = &offered.served.agent;
         let has = |scope: &&ScopeId| {
-            self.access_table().check_scope(caller, &agent.name, scope, self.now()) != ScopeCheck::Denied
+            self.access.table.check_scope(caller, &agent.name, scope, self.runtime.now()) != ScopeCheck::Denied
         };
         Err(AccessDenied::Ungranted {
             required: offered.scope().cloned().into_iter().collect(),
@@ -158,9 +167,9 @@ impl Engine {
 
     fn holds(&self, caller: &Caller, offered: &PublishedSkill) -> bool {
         let agent = &offered.served.agent.name;
-        offered
-            .scope()
-            .is_none_or(|scope| self.access_table().check_scope(caller, agent, scope, self.now()) != ScopeCheck::Denied)
+        offered.scope().is_none_or(|scope| {
+            self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheck::Denied
+        })
     }
 }
 

@@ -11,8 +11,8 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
-use crate::Engine;
 use crate::access::{Caller, ScopeCheck};
+use crate::call::Calls;
 use crate::call::{CallOutcome, ClientDecision, DEVICE_ASKS, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
@@ -39,24 +39,25 @@ pub struct ToolStatus {
     pub latency: Option<Duration>,
 }
 
-impl Engine {
+impl Calls {
     /// Calls a tool and waits for it. Hidden tools do not exist here.
     ///
     /// # Errors
     /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
-    pub async fn call_and_wait(&self, request: SyncCall) -> Result<FinishedCall, EngineError> {
-        if self.is_closing() {
+    pub async fn call_and_wait(self: &Arc<Self>, request: SyncCall) -> Result<FinishedCall, EngineError> {
+        if self.runtime.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
-        let cancel = self.closed().child_token();
+        let cancel = self.runtime.closed().child_token();
         let hung_up = cancel.clone().drop_guard();
-        let engine = self.clone();
-        let running = self.tasks().spawn(async move {
+        let calls = Arc::clone(self);
+        let running = self.runtime.tasks().spawn(async move {
             let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
-            let time = declared.map_or(Duration::ZERO, |tool| tool.timeout) + DEVICE_ASKS + engine.limits().approval;
-            let id = CallId::parse(&random_name(engine.entropy(), "call_"))?;
-            engine
+            let time =
+                declared.map_or(Duration::ZERO, |tool| tool.timeout) + DEVICE_ASKS + calls.runtime.limits().approval;
+            let id = CallId::parse(&random_name(calls.runtime.entropy(), "call_"))?;
+            calls
                 .call(ToolCallRequest {
                     caller: &caller,
                     protocol,
@@ -71,7 +72,7 @@ impl Engine {
                     entry: None,
                     trace: &trace,
                     began: None,
-                    deadline: engine.now().after(time),
+                    deadline: calls.runtime.now().after(time),
                     cancel: &cancel,
                 })
                 .await
@@ -90,11 +91,11 @@ impl Engine {
         let agent = &served.agent.name;
         let granted = tool.scope.as_ref().is_none_or(|scope| {
             caller.is_some_and(|caller| {
-                self.access_table().check_scope(caller, agent, scope, self.now()) != ScopeCheck::Denied
+                self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheck::Denied
             })
         });
         ToolStatus {
-            available: !self.is_closing() && served.has_room(&tool.name),
+            available: !self.runtime.is_closing() && served.has_room(&tool.name),
             granted,
             latency: served.latency(&tool.name),
         }

@@ -1,5 +1,7 @@
 //! Human tasks: they wait in the inbox until a person finishes or refuses them, and the call waits.
 
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Tool};
@@ -11,9 +13,9 @@ use nuncio_core::task::{Task, TaskError, TaskState};
 use nuncio_core::template::EscapeContext as TemplatePlace;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use crate::Engine;
 use crate::call::cancelled;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
@@ -61,7 +63,13 @@ impl TaskCommand {
     }
 }
 
-impl Engine {
+/// Tasks for people.
+pub struct Inbox {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Inbox {
     /// Creates a task and waits until it is done, refused, late or cancelled.
     pub(crate) async fn run_by_person(
         &self,
@@ -69,7 +77,7 @@ impl Engine {
         cancel: &CancellationToken,
     ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
-        let mut notices = self.bus().subscribe();
+        let mut notices = self.runtime.bus().subscribe();
         let id = self.create_inbox_task(work).await?;
         loop {
             let task = self.task(&id).await?;
@@ -79,7 +87,7 @@ impl Engine {
             tokio::select! {
                 // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
-                () = self.closing().cancelled() => {
+                () = self.runtime.closing().cancelled() => {
                     return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
                 }
                 () = cancel.cancelled() => {
@@ -87,7 +95,7 @@ impl Engine {
                     return Ok(Err(cancelled()));
                 }
                 _ = notices.next() => {}
-                () = self.clock().sleep_until(task.due) => self.withdraw_task(task).await?,
+                () = self.runtime.clock().sleep_until(task.due) => self.withdraw_task(task).await?,
             }
         }
     }
@@ -97,10 +105,10 @@ impl Engine {
         let id = match &work.execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
             // Turns are not resumed, and their call ids may repeat.
-            None => random_name(self.entropy(), "task_"),
+            None => random_name(self.runtime.entropy(), "task_"),
         };
         let id = TaskId::parse(&id)?;
-        if self.store().task(&id).await?.is_some() {
+        if self.store.task(&id).await?.is_some() {
             return Ok(id);
         }
         let instructions = match &work.run.instructions {
@@ -120,21 +128,21 @@ impl Engine {
             asked_by: work.asked_by.clone(),
             call: work.call.clone(),
             execution: work.execution,
-            created_at: self.now(),
+            created_at: self.runtime.now(),
             due: work.due,
             state: TaskState::Open,
         };
-        match self.store().commit(vec![Change::CreateTask(Box::new(task))]).await {
+        match self.store.commit(vec![Change::CreateTask(Box::new(task))]).await {
             Ok(()) | Err(StoreError::Conflict(Conflict::Exists)) => {}
             Err(error) => return Err(error.into()),
         }
-        self.bus().publish(BusNotice::Tasks).await;
+        self.runtime.bus().publish(BusNotice::Tasks).await;
         tracing::info!(task = %id, "work for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
     }
 
     async fn withdraw_task(&self, task: Task) -> Result<(), EngineError> {
-        let withdrawn = task.clone().withdraw(self.now());
+        let withdrawn = task.clone().withdraw(self.runtime.now());
         match self.move_task(task, withdrawn).await {
             // Somebody changed it first; the next read shows that.
             Err(error) if error.code == Code::TaskClosed => Ok(()),
@@ -144,7 +152,7 @@ impl Engine {
 
     /// Withdraws the tasks of turns that ended with the previous process.
     pub(crate) async fn withdraw_stale_tasks(&self) -> Result<(), EngineError> {
-        for task in self.store().open_tasks(usize::MAX).await? {
+        for task in self.store.open_tasks(usize::MAX).await? {
             if task.execution.is_none() {
                 self.withdraw_task(task).await?;
             }
@@ -153,16 +161,16 @@ impl Engine {
     }
 
     /// Open tasks, oldest first.
-    pub async fn inbox(&self) -> Result<Vec<Task>, EngineError> {
-        let now = self.now();
-        let mut tasks = self.store().open_tasks(LISTED).await?;
+    pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
+        let now = self.runtime.now();
+        let mut tasks = self.store.open_tasks(LISTED).await?;
         tasks.retain(|task| task.due > now);
         Ok(tasks)
     }
 
     /// A task, open or over.
     pub async fn task(&self, id: &TaskId) -> Result<Task, EngineError> {
-        self.store().task(id).await?.ok_or_else(|| {
+        self.store.task(id).await?.ok_or_else(|| {
             EngineError::new(Code::TaskNotFound, format!("there is no task {id}; `nuncio task list` shows what waits"))
         })
     }
@@ -173,7 +181,7 @@ impl Engine {
         if let TaskCommand::Finish(output) = &step {
             check_form(&task, output)?;
         }
-        let now = self.now();
+        let now = self.runtime.now();
         let current = task.clone();
         let moved = match step {
             TaskCommand::Take { over } => current.take(by, over, now),
@@ -188,11 +196,11 @@ impl Engine {
     async fn move_task(&self, from: Task, to: Task) -> Result<Task, EngineError> {
         let id = from.id.clone();
         let change = Change::MoveTask { from: Box::new(from), to: Box::new(to.clone()) };
-        match self.store().commit(vec![change]).await {
+        match self.store.commit(vec![change]).await {
             Err(StoreError::Conflict(conflict @ Conflict::TaskMoved)) => return Err(closed(&id, &conflict)),
             other => other?,
         }
-        self.bus().publish(BusNotice::Tasks).await;
+        self.runtime.bus().publish(BusNotice::Tasks).await;
         Ok(to)
     }
 }

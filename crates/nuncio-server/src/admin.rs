@@ -301,7 +301,7 @@ impl AdminApi {
     /// Carries out an order, and records one that changes something.
     pub async fn carry_out(&self, order: AdminCommand, by: &OrderIssuer) -> Result<Value, StartError> {
         match order.record(&self.engine, by) {
-            Some(record) => self.engine.run_order(record, self.perform(order), ordered::made).await,
+            Some(record) => self.engine.records().run_order(record, self.perform(order), ordered::made).await,
             None => self.perform(order).await,
         }
     }
@@ -314,15 +314,15 @@ impl AdminApi {
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
                 let new = NewKey { name, person, scopes, role, term };
                 with_secret(if signing {
-                    engine.create_signing_key(new).await?
+                    engine.access().create_signing_key(new).await?
                 } else {
-                    engine.create_key(new).await?
+                    engine.access().create_key(new).await?
                 })
             }
-            AdminCommand::KeyList => json!({"keys": engine.keys().await?}),
-            AdminCommand::KeyRevoke { which } => json!({"revoked": engine.revoke_key(&which).await?}),
+            AdminCommand::KeyList => json!({"keys": engine.access().keys().await?}),
+            AdminCommand::KeyRevoke { which } => json!({"revoked": engine.access().revoke_key(&which).await?}),
             AdminCommand::KeyRotate { which, term, overlap_seconds } => {
-                with_secret(engine.rotate_key(&which, term, Duration::from_secs(overlap_seconds)).await?)
+                with_secret(engine.access().rotate_key(&which, term, Duration::from_secs(overlap_seconds)).await?)
             }
             AdminCommand::GrantCreate { principal, agent, scopes, until, once } => {
                 let term = match (until, once) {
@@ -337,11 +337,11 @@ impl AdminApi {
                     (Some(end), false) => GrantTerm::Until(end),
                     (None, false) => GrantTerm::UntilRevoked,
                 };
-                json!({"grant": engine.create_grant(principal, agent, scopes, term, Principal::Operator).await?})
+                json!({"grant": engine.access().create_grant(principal, agent, scopes, term, Principal::Operator).await?})
             }
-            AdminCommand::GrantList => json!({"grants": engine.grants().await?}),
+            AdminCommand::GrantList => json!({"grants": engine.access().grants().await?}),
             AdminCommand::GrantRevoke { id } => {
-                engine.revoke_grant(&id).await?;
+                engine.access().revoke_grant(&id).await?;
                 json!({"revoked": id})
             }
             AdminCommand::UserInvite { name, seconds } => users::invite(engine, self.people()?, name, seconds).await?,
@@ -349,21 +349,22 @@ impl AdminApi {
             AdminCommand::UserDevices { name } => users::devices(engine, &name).await?,
             AdminCommand::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
             AdminCommand::UserForget { name } => {
-                let forgotten = engine.forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
+                let forgotten =
+                    engine.records().forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
                 if let Some(devices) = &self.devices {
                     devices.forget_person(&name, &forgotten.devices)?;
                 }
                 json!({"forgotten": forgotten.pseudonym, "redacted": forgotten.redacted})
             }
-            AdminCommand::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
+            AdminCommand::ApproveList => json!({"approvals": engine.approvals().pending_approvals().await?}),
             AdminCommand::ApproveAllow { id } => {
-                json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Allow, Principal::Operator).await?})
+                json!({"approval": engine.approvals().decide_approval(&id, ApprovalAnswer::Allow, Principal::Operator).await?})
             }
             AdminCommand::ApproveDeny { id, reason } => {
-                json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Deny { reason }, Principal::Operator).await?})
+                json!({"approval": engine.approvals().decide_approval(&id, ApprovalAnswer::Deny { reason }, Principal::Operator).await?})
             }
-            AdminCommand::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().await?}),
-            AdminCommand::TaskShow { id } => json!({"now": engine.now(), "task": engine.task(&id).await?}),
+            AdminCommand::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().open_tasks().await?}),
+            AdminCommand::TaskShow { id } => json!({"now": engine.now(), "task": engine.inbox().task(&id).await?}),
             AdminCommand::TaskTake { id, by, over } => self.step(&id, TaskCommand::Take { over }, &by).await?,
             AdminCommand::TaskGiveBack { id, by } => self.step(&id, TaskCommand::GiveBack, &by).await?,
             AdminCommand::TaskFinish { id, by, output } => self.step(&id, TaskCommand::Finish(output), &by).await?,
@@ -380,13 +381,13 @@ impl AdminApi {
             AdminCommand::MessageShow { agent, id } => self.messages()?.letter(&agent, &id).await?,
             AdminCommand::DidLink { did, person } => {
                 let did = Did::parse(&did).map_err(|error| EngineError::new(Code::BadRequest, error.to_string()))?;
-                json!({"link": engine.link_did(did.as_str(), person).await?})
+                json!({"link": engine.access().link_did(did.as_str(), person).await?})
             }
             AdminCommand::DidUnlink { did } => {
-                engine.unlink_did(&did).await?;
+                engine.access().unlink_did(&did).await?;
                 json!({"unlinked": did})
             }
-            AdminCommand::DidLinks => json!({"links": engine.did_links().await?}),
+            AdminCommand::DidLinks => json!({"links": engine.access().did_links().await?}),
             AdminCommand::DidShow { agent } => self.dids.show(agent.as_ref())?,
             AdminCommand::DidRotate { subject } => self.dids.rotate(&subject)?,
             AdminCommand::DidMove { .. } if self.data.is_none() => {
@@ -395,7 +396,7 @@ impl AdminApi {
             }
             AdminCommand::DidMove { to } => self.dids.move_to(&to)?,
             AdminCommand::AuditList { after, limit } => {
-                let links = engine.audit_links(after, limit).await?;
+                let links = engine.records().audit_links(after, limit).await?;
                 let records = links.iter().map(|link| {
                     let record: Option<Value> = serde_json::from_str(&link.record).ok();
                     json!({"seq": link.seq, "hash": link.hash, "record": record})
@@ -408,8 +409,10 @@ impl AdminApi {
                 json!({"pruned": pruned, "before": before})
             }
             AdminCommand::AuditExplain { call } => {
-                let explained =
-                    engine.explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key()).await?;
+                let explained = engine
+                    .records()
+                    .explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key())
+                    .await?;
                 json!(explained)
             }
             AdminCommand::StoreCheck => json!(engine.check_store().await?),
@@ -417,12 +420,12 @@ impl AdminApi {
     }
 
     async fn step(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, StartError> {
-        Ok(json!({"task": self.engine.step_task(id, step, by).await?}))
+        Ok(json!({"task": self.engine.inbox().step_task(id, step, by).await?}))
     }
 
     async fn verify(&self) -> Result<Value, StartError> {
         let checkpoints = self.checkpoints.read()?;
-        match self.engine.verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
+        match self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
             Ok(proof) => {
                 let AuditProof { head, pruned, checkpoints } = proof;
                 let records = head.seq - pruned;

@@ -53,13 +53,13 @@ impl DeliverySource for AgentHooks {
 
     async fn find_due(&self, held: &InFlight<DeliveryKey, AgentId>) -> Result<DueJobs<Self>, EngineError> {
         let (known, full, now) = (held.known(), held.full(), self.engine.now());
-        let found = self.engine.deliveries_due(known, &full, PAGE).await?;
+        let found = self.engine.webhooks().deliveries_due(known, &full, PAGE).await?;
         let mut next = match found.is_empty() {
-            true => self.engine.next_delivery_due(known, &full).await?,
+            true => self.engine.webhooks().next_delivery_due(known, &full).await?,
             false => Some(now),
         };
         let mut due: Vec<_> = found.into_iter().map(call).collect();
-        let probes = self.engine.probes().into_iter().map(|(agent, at)| ((agent, PROBE), at));
+        let probes = self.engine.webhooks().probes().into_iter().map(|(agent, at)| ((agent, PROBE), at));
         for (key, at) in probes.filter(|(key, _)| !known.contains(key)) {
             if at <= now {
                 let agent = key.0.clone();
@@ -72,25 +72,29 @@ impl DeliverySource for AgentHooks {
     }
 
     async fn wait_for_due(&self) {
-        self.engine.wait_for_delivery().await;
+        self.engine.webhooks().wait_for_delivery().await;
     }
 
     async fn run(&self, job: AgentHookJob) {
         match job {
             AgentHookJob::Call(delivery) => {
-                let call = retry_until_stored(&self.engine, || self.engine.webhook_call((*delivery).clone())).await;
+                let call =
+                    retry_until_stored(&self.engine, || self.engine.webhooks().webhook_call((*delivery).clone())).await;
                 if let Some(call) = call {
                     self.deliver(&call).await;
                 }
             }
-            AgentHookJob::Probe(agent) => match retry_until_stored(&self.engine, || self.engine.probe(&agent)).await {
-                None => {}
-                Some(WebhookProbe::Call(call)) => self.deliver(&call).await,
-                Some(WebhookProbe::Health(url)) => {
-                    let healthy = self.is_healthy(&agent, url).await;
-                    retry_until_stored(&self.engine, || self.engine.health_probed(&agent, healthy)).await;
+            AgentHookJob::Probe(agent) => {
+                match retry_until_stored(&self.engine, || self.engine.webhooks().probe(&agent)).await {
+                    None => {}
+                    Some(WebhookProbe::Call(call)) => self.deliver(&call).await,
+                    Some(WebhookProbe::Health(url)) => {
+                        let healthy = self.is_healthy(&agent, url).await;
+                        retry_until_stored(&self.engine, || self.engine.webhooks().health_probed(&agent, healthy))
+                            .await;
+                    }
                 }
-            },
+            }
         }
     }
 }
@@ -106,7 +110,8 @@ impl AgentHooks {
             Some((kind, body)) => (kind, self.send(call, body.into()).await),
             None => ("message.new".to_owned(), DeliveryResult::Forgotten),
         };
-        let outcome = retry_until_stored(&self.engine, || self.engine.delivery_ended(call, &kind, &answered)).await;
+        let outcome =
+            retry_until_stored(&self.engine, || self.engine.webhooks().delivery_ended(call, &kind, &answered)).await;
         let (agent, delivery) = (&call.delivery.agent, &call.delivery_id);
         match outcome {
             DeliveryOutcome::Over => {}

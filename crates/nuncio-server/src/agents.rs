@@ -180,19 +180,19 @@ impl Publisher {
                 move_hotel(&self.programs.data, &state, &declared.agent)?;
                 self.hosting.admit(&declared.agent, place.as_deref().and_then(Path::parent)).await?;
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
-                let announced = self.engine.announce(&declared.agent, manifest).await;
+                let announced = self.engine.manifests().announce(&declared.agent, manifest).await;
                 announced.map_err(|error| StartError::new(error.code, error.message))?;
                 self.devices.attend(&self.engine, self.hosting.dids(), &declared.agent)?;
-                self.engine.publish(declared.agent).await?;
+                self.engine.agents().publish(declared.agent).await?;
                 self.served.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;
             }
             next.insert(file.path, (name, digest));
         }
         let names: Vec<_> = next.values().map(|(name, _)| name).collect();
-        for agent in self.engine.agents() {
+        for agent in self.engine.agents().list() {
             if !names.contains(&&agent.name) {
-                self.engine.withdraw(&agent.name);
+                self.engine.agents().withdraw(&agent.name);
                 changed += 1;
             }
         }

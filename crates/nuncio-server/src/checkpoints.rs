@@ -62,7 +62,7 @@ impl Checkpoints {
     /// Writes the checkpoint of a start, behind what recovery recorded, and warns of what makes it weak. A server with
     /// a damaged record starts all the same: `nuncio audit verify` names the place.
     pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
-        let head = engine.audit_head().await?;
+        let head = engine.records().audit_head().await?;
         match self.read() {
             Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
                 None if head.seq > 0 => tracing::warn!(
@@ -87,7 +87,7 @@ impl Checkpoints {
     /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file.
     async fn write(&self, engine: &Engine) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
-        let head = engine.audit_head().await?;
+        let head = engine.records().audit_head().await?;
         // What cannot be read is for `audit verify` to report; it must not keep new checkpoints from being written.
         let mut checkpoints = self.read().unwrap_or_default();
         if head.seq <= checkpoints.iter().map(|checkpoint| checkpoint.seq).max().unwrap_or(0) {
@@ -109,7 +109,7 @@ impl Checkpoints {
         let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
         let is_kept = |checkpoint: &&Checkpoint| pruned.is_none_or(|pruned| checkpoint.seq > pruned.seq);
         for checkpoint in old.iter().filter(is_kept) {
-            let link = engine.audit_links(checkpoint.seq - 1, 1).await?.pop();
+            let link = engine.records().audit_links(checkpoint.seq - 1, 1).await?.pop();
             let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
             if !agrees || !checkpoint.is_signed_by(self.public_key()) {
                 tracing::error!(record = checkpoint.seq, "a checkpoint does not match the audit record");
@@ -125,24 +125,24 @@ impl Checkpoints {
     pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
         let checkpoints = self.read()?;
-        if let Err(broken) = engine.verify_audit(&checkpoints, self.public_key()).await? {
+        if let Err(broken) = engine.records().verify_audit(&checkpoints, self.public_key()).await? {
             let message = format!("the audit chain is broken, so nothing was pruned: {broken}");
             return Err(StartError::new(Code::AuditBroken, message));
         }
-        let Some(through) = engine.last_audit_before(before).await? else { return Ok(0) };
+        let Some(through) = engine.records().last_audit_before(before).await? else { return Ok(0) };
         let pruned = Checkpoint::sign_pruned(through, engine.now(), &self.key);
         self.file.append(&pruned)?;
-        let count = engine.prune_audit(through.seq, before, by).await?;
+        let count = engine.records().prune_audit(through.seq, before, by).await?;
         let mut kept = vec![pruned];
         kept.extend(checkpoints.into_iter().filter(|checkpoint| checkpoint.seq > through.seq && !checkpoint.pruned));
-        kept.push(Checkpoint::sign(engine.audit_head().await?, engine.now(), &self.key));
+        kept.push(Checkpoint::sign(engine.records().audit_head().await?, engine.now(), &self.key));
         self.file.replace(&kept)?;
         Ok(count)
     }
 
     /// Writes checkpoints by count and by time until `stop`, and a last one then.
     pub(crate) async fn run_periodically(&self, engine: Engine, stop: CancellationToken) {
-        let mut growth = engine.audit_growth();
+        let mut growth = engine.records().audit_growth();
         let mut next = growth.borrow().saturating_add(EVERY_RECORDS);
         loop {
             let stopped = tokio::select! {

@@ -84,7 +84,7 @@ async fn home(
         agent: query.agent.as_deref(),
         host: headers.get(header::HOST).and_then(|host| host.to_str().ok()),
         needs_key: matches!(identity, Some(Extension(Identity::Missing)))
-            || console.exposure.asks_for_keys(console.engine.has_keys()),
+            || console.exposure.asks_for_keys(console.engine.access().has_keys()),
         waiting: waiting(&console, identity).await,
     };
     match HomeTemplate::new(&console, &asked).html() {
@@ -101,7 +101,7 @@ async fn waiting(console: &Console, identity: Option<Extension<Identity>>) -> Op
     let is_local = matches!(identity, Some(Extension(Identity::Known(caller))) if caller.principal == Principal::Local);
     let waiting = if is_local { inbox::waiting(&console.engine).await } else { 0 };
     let by_people = |run: &Run| matches!(run, Run::Human(_));
-    let agents = console.engine.agents();
+    let agents = console.engine.agents().list();
     let is_used = waiting > 0 || agents.iter().any(|agent| agent.tools.iter().any(|tool| by_people(&tool.run)));
     is_used.then_some(waiting)
 }

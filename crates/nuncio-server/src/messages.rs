@@ -34,7 +34,7 @@ impl Messages {
             return Err(wrong(format!("a message is a text of 1 to {MAX_TEXT} bytes")));
         }
         let signer = self.dids.signer(&DidSubject::Agent(agent.clone()))?;
-        self.engine.agent(agent.as_str())?;
+        self.engine.agents().agent(agent.as_str())?;
         let to = self.address(agent, target).await?;
         if to == signer.own().did().as_str() {
             return Err(wrong(format!("{agent} cannot write to itself")));
@@ -65,7 +65,7 @@ impl Messages {
 
     /// A message, with its answer once it came.
     pub(crate) async fn letter(&self, agent: &AgentName, id: &str) -> Result<Value, StartError> {
-        Ok(json!({"letter": self.engine.direct_message(agent, id).await?}))
+        Ok(json!({"letter": self.engine.direct_messages().direct_message(agent, id).await?}))
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn open(
     fetch: Arc<dyn Fetch>,
     settings: &RegistrySettings,
 ) -> Result<Crawler, StartError> {
-    engine.follow_settings(&settings.follow).await?;
+    engine.directory().follow_settings(&settings.follow).await?;
     let interval = Duration::from_secs(settings.interval_seconds);
     let crawler = Crawler::new(engine.clone(), fetch, CrawlOptions { interval, ..CrawlOptions::default() });
     crawler.load().await?;
@@ -31,7 +31,7 @@ pub(crate) async fn open(
 pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: Domain) -> Result<Value, StartError> {
     let (followed, visited) = match crawler {
         Some(crawler) => crawler.follow(domain, FollowSource::Operator).await?,
-        None => (engine.follow(domain, FollowSource::Operator).await?, false),
+        None => (engine.directory().follow(domain, FollowSource::Operator).await?, false),
     };
     Ok(json!({"followed": shown(engine, &followed).await?, "visited": visited}))
 }
@@ -40,7 +40,7 @@ pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: D
 pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain: &Domain) -> Result<Value, StartError> {
     match crawler {
         Some(crawler) => crawler.unfollow(domain).await?,
-        None => engine.unfollow(domain).await?,
+        None => engine.directory().unfollow(domain).await?,
     }
     Ok(json!({"unfollowed": domain}))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain:
 /// Every domain that is followed. What is told of a visit can be found in the registry.
 pub(crate) async fn list(engine: &Engine, crawler: Option<&Crawler>) -> Result<Value, StartError> {
     let mut all = Vec::new();
-    for followed in engine.followed().await? {
+    for followed in engine.directory().followed().await? {
         all.push(shown(engine, &followed).await?);
     }
     if let Some(crawler) = crawler {
@@ -59,7 +59,7 @@ pub(crate) async fn list(engine: &Engine, crawler: Option<&Crawler>) -> Result<V
 
 /// A domain, with what is not listed of it.
 async fn shown(engine: &Engine, followed: &FollowedDomain) -> Result<Value, StartError> {
-    let kept = engine.followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
+    let kept = engine.directory().followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
     let mut shown = json!(followed);
     shown["unlisted"] = json!(kept.map(|offers| unlisted(&offers)).unwrap_or_default());
     Ok(shown)

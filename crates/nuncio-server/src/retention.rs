@@ -33,7 +33,7 @@ pub(crate) async fn run(
 
 async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionSettings) -> Result<(), StartError> {
     if let Some(age) = settings.sessions_days {
-        let sessions = engine.prune_sessions(engine.now().before(days(age)), Principal::Operator).await?;
+        let sessions = engine.records().prune_sessions(engine.now().before(days(age)), Principal::Operator).await?;
         if sessions > 0 {
             tracing::info!(sessions, "deleted sessions that nobody used any more");
         }

@@ -164,7 +164,7 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     let meter = Arc::new(NoopMeter);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
     let Assembled { engine, fetch, devices, .. } = assemble(&data, &settings, &with)?;
-    engine.reload_access().await?;
+    engine.access().reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
     let people = admin::InviteOrigin { key: person::public(&data.people_key()?), url: None };
@@ -268,7 +268,7 @@ impl Server {
                 "closed what a crash left open"
             );
         }
-        engine.reload_access().await?;
+        engine.access().reload_access().await?;
 
         let listeners = bind(&options.listen).await?;
         let addresses = listeners
@@ -284,7 +284,7 @@ impl Server {
                 "[[issuer]] does not say whether its subjects are people who use this server themselves: they are admitted only with a scope of an agent, and approve nothing; write `people = true` or `people = false`"
             );
         }
-        let anyone_is_known = engine.has_keys() || !issuers.is_empty();
+        let anyone_is_known = engine.access().has_keys() || !issuers.is_empty();
         let exposure = exposure(&addresses, options.open, settings.access.loopback, anyone_is_known)?;
         let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
@@ -319,17 +319,17 @@ impl Server {
         let mut publisher =
             Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone(), programs);
         publisher.refresh().await?;
-        let served = engine.agents();
+        let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
         for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
             tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
         }
-        let owed = engine.resume_pending_replies().await?;
+        let owed = engine.direct_messages().resume_pending_replies().await?;
         if owed > 0 {
             tracing::info!(answers = owed, "answers are still to be sent");
         }
-        engine.resume_webhooks().await?;
-        let resumed = engine.resume_executions().await?;
+        engine.webhooks().resume_webhooks().await?;
+        let resumed = engine.executions().resume_executions().await?;
         if resumed > 0 {
             tracing::warn!(executions = resumed, "resumed executions that were unfinished when the server stopped");
         }

@@ -45,9 +45,9 @@ impl DeliverySource for Webhooks {
     }
 
     async fn find_due(&self, held: &InFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
-        let due = self.engine.callbacks_due(held.known(), PAGE).await?;
+        let due = self.engine.callbacks().callbacks_due(held.known(), PAGE).await?;
         let next = match due.is_empty() {
-            true => self.engine.next_callback(held.known()).await?,
+            true => self.engine.callbacks().next_callback(held.known()).await?,
             false => Some(self.engine.now()),
         };
         let owed = |(execution, attempts): (Execution, u32)| {
@@ -59,20 +59,22 @@ impl DeliverySource for Webhooks {
     }
 
     async fn wait_for_due(&self) {
-        self.engine.callback_owed().await;
+        self.engine.callbacks().callback_owed().await;
     }
 
     async fn run(&self, job: CallbackJob) {
         let CallbackJob { execution: id, attempts } = &job;
-        let sent = match retry_until_stored(&self.engine, || self.engine.owed_execution(id)).await {
+        let sent = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(id)).await {
             Some(execution) => self.send(&execution).await,
             None => CallbackResult::Over,
         };
         let why = match sent {
-            CallbackResult::Over => return retry_until_stored(&self.engine, || self.engine.callback_done(id)).await,
+            CallbackResult::Over => {
+                return retry_until_stored(&self.engine, || self.engine.callbacks().callback_done(id)).await;
+            }
             CallbackResult::Failed(why) => why,
         };
-        match retry_until_stored(&self.engine, || self.engine.callback_failed(id, *attempts)).await {
+        match retry_until_stored(&self.engine, || self.engine.callbacks().callback_failed(id, *attempts)).await {
             Some(again) => {
                 tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried");
             }

@@ -99,8 +99,9 @@ impl Crawler {
 
     /// Fills the catalogue from the stored snapshots of earlier visits.
     pub async fn load(&self) -> Result<(), EngineError> {
-        for followed in self.inner.engine.followed().await? {
-            if let Some((followed, Some(offers))) = self.inner.engine.followed_domain(&followed.domain).await?
+        for followed in self.inner.engine.directory().followed().await? {
+            if let Some((followed, Some(offers))) =
+                self.inner.engine.directory().followed_domain(&followed.domain).await?
                 && let Some(last_seen) = followed.last_seen
             {
                 let host_skills = DomainSnapshot::read(&offers).host_skills(last_seen);
@@ -150,7 +151,7 @@ impl Crawler {
     /// Domains that are due now, and when the next one is due.
     async fn due(&self, under_way: &HashSet<Domain>) -> (Vec<Domain>, Timestamp) {
         let now = self.inner.engine.now();
-        match self.inner.engine.followed().await {
+        match self.inner.engine.directory().followed().await {
             Ok(mut followed) => {
                 followed.retain(|followed| !under_way.contains(&followed.domain));
                 let later = followed.iter().map(|followed| followed.next_visit).filter(|next| *next > now);
@@ -179,7 +180,7 @@ impl Crawler {
         let host = self.host(domain);
         let _alone = host.lock().await;
         let _place = inner.places.acquire().await;
-        let Some((followed, offers)) = inner.engine.followed_domain(domain).await? else {
+        let Some((followed, offers)) = inner.engine.directory().followed_domain(domain).await? else {
             return Ok(None);
         };
         if followed.next_visit > inner.engine.now() {
@@ -196,12 +197,12 @@ impl Crawler {
     pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
         let engine = &self.inner.engine;
         let mut visits = self.inner.visits.subscribe();
-        let followed = engine.follow(domain, by).await?;
+        let followed = engine.directory().follow(domain, by).await?;
         self.inner.changed.notify_one();
         let enough = engine.clock().sleep_until(engine.now().after(PATIENCE));
         let visited = async {
             loop {
-                match engine.followed_domain(&followed.domain).await {
+                match engine.directory().followed_domain(&followed.domain).await {
                     Ok(Some((now, _))) if now.next_visit == followed.next_visit => {}
                     other => return other,
                 }
@@ -233,7 +234,7 @@ impl Crawler {
     /// Fails if the domain is not followed, or if the settings file follows it.
     pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
         let _order = self.inner.listing_lock.lock().await;
-        self.inner.engine.unfollow(domain).await?;
+        self.inner.engine.directory().unfollow(domain).await?;
         self.inner.catalogue.remove(domain.as_str());
         Ok(())
     }

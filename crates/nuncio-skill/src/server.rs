@@ -178,7 +178,7 @@ fn by_identity(identity: Option<&Identity>) -> Result<Option<Caller>, EngineErro
 
 /// Caller of an API key.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
-    match std::str::from_utf8(key).map(|key| engine.identity_by_key(key)) {
+    match std::str::from_utf8(key).map(|key| engine.access().identity_by_key(key)) {
         Ok(Identity::Known(caller)) => Ok(caller),
         Ok(Identity::Expired(at)) => Err(key_expired(at)),
         Ok(Identity::Missing | Identity::Invalid) | Err(_) => Err(invalid()),

@@ -115,6 +115,7 @@ impl Gateway {
         };
         let (key, secret) = self
             .engine()
+            .access()
             .create_key(NewKey { name: None, person: None, scopes, role: KeyRole::App, term: None })
             .await
             .unwrap();
@@ -135,7 +136,7 @@ impl Gateway {
     /// Waits until that many approvals are pending for the operators.
     pub async fn questions(&self, count: usize) -> Vec<Approval> {
         eventually("questions wait for the operators", async || {
-            let pending = self.engine().pending_approvals().await.unwrap();
+            let pending = self.engine().approvals().pending_approvals().await.unwrap();
             (pending.len() == count).then_some(pending)
         })
         .await
@@ -160,7 +161,7 @@ impl Gateway {
     async fn records<R: DeserializeOwned>(&self) -> Vec<R> {
         let (mut records, mut seen) = (Vec::new(), 0);
         loop {
-            let links = self.engine().audit_links(seen, 100).await.unwrap();
+            let links = self.engine().records().audit_links(seen, 100).await.unwrap();
             let Some(last) = links.last() else { return records };
             seen = last.seq;
             records.extend(links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()));

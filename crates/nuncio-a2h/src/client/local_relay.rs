@@ -73,7 +73,7 @@ impl LocalRelay {
         let QueuedNotification { seq, happening, .. } = mailed;
         let what = match happening {
             Notification::Message { conversation, seq } => {
-                match self.engine.relayed(&MessageRef { conversation, seq }).await? {
+                match self.engine.relay().relayed(&MessageRef { conversation, seq }).await? {
                     Some(posted) => RelayEventKind::Message(Box::new(posted)),
                     None => RelayEventKind::Other("message.forgotten".to_owned()),
                 }
@@ -97,25 +97,25 @@ impl Relay for LocalRelay {
 
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
         let upload = KeyUpload { bundle, one_time_keys: keys };
-        Ok(self.engine.register_keys(&self.caller, upload).await?.one_time_keys)
+        Ok(self.engine.device_keys().register_keys(&self.caller, upload).await?.one_time_keys)
     }
 
     async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
-        Ok(self.engine.keys_of(&self.caller, owner).await?)
+        Ok(self.engine.device_keys().keys_of(&self.caller, owner).await?)
     }
 
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
-        Ok(self.engine.take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
+        Ok(self.engine.device_keys().take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
     }
 
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
-        Ok(self.engine.conversation_for(&self.caller, id).await?.conversation)
+        Ok(self.engine.relay().conversation_for(&self.caller, id).await?.conversation)
     }
 
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
         let kind = super::read::kind_of_two(&self.me, other)?;
         let new = NewConversation { kind, with: vec![other.clone()] };
-        Ok(self.engine.open_conversation(&self.caller, new).await?.0.conversation)
+        Ok(self.engine.relay().open_conversation(&self.caller, new).await?.0.conversation)
     }
 
     async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError> {
@@ -125,17 +125,17 @@ impl Relay for LocalRelay {
             subtype: post.subtype,
             envelope: post.envelope.clone(),
         };
-        Ok(self.engine.post_message(&self.caller, conversation, new).await?.posted.seq)
+        Ok(self.engine.relay().post_message(&self.caller, conversation, new).await?.posted.seq)
     }
 
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         let after = match after {
             Some(after) => after,
-            None => self.engine.mail_read(&self.me, READER).await?,
+            None => self.engine.mailbox().mail_read(&self.me, READER).await?,
         };
         let mut ended = self.ended.1.lock().await;
         let mail = tokio::select! {
-            mail = self.engine.next_mail(&self.me, after, BATCH) => mail?,
+            mail = self.engine.mailbox().next_mail(&self.me, after, BATCH) => mail?,
             Some(news) = ended.recv() => {
                 return Ok(vec![RelayEvent { seq: 0, what: RelayEventKind::Stream(Box::new(news)) }]);
             }
@@ -151,19 +151,19 @@ impl Relay for LocalRelay {
     }
 
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
-        Ok(self.engine.mark_mail_read(&self.me, READER, seq).await?)
+        Ok(self.engine.mailbox().mark_mail_read(&self.me, READER, seq).await?)
     }
 
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
-        match self.engine.claim_message(&self.caller, message).await {
+        match self.engine.relay().claim_message(&self.caller, message).await {
             Err(error) if error.code == Code::MessageClaimed => Ok(false),
             other => Ok(other.map(|_| true)?),
         }
     }
 
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
-        let account = self.engine.account(agent).await?;
-        let version = self.engine.current_manifest(&account).await?;
+        let account = self.engine.accounts().account(agent).await?;
+        let version = self.engine.manifests().current_manifest(&account).await?;
         let text = version.and_then(|version| version.manifest);
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
@@ -176,7 +176,7 @@ impl Relay for LocalRelay {
         let mut streamer = self.streamer.lock().await;
         let streamer = match &mut *streamer {
             Some(streamer) => streamer,
-            none => none.insert(self.engine.streamer(self.caller.clone())?),
+            none => none.insert(self.engine.relay().streamer(self.caller.clone())?),
         };
         let begins = matches!(frame, StreamFrame::Start(_)).then(|| frame.stream().clone());
         streamed::take(streamer, frame).await?;

@@ -22,7 +22,7 @@ use crate::wire::webhook::Secret;
 pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let by = caller(&request)?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
-    let made = a2h.engine.create_agent(&by, lift::new_agent(body)?).await?;
+    let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
     let mut view = a2h.whole(&made.account, Some(&by)).await?;
     view.token = Some(made.token);
     view.webhook_secret = made.webhook_secret.map(shown);
@@ -56,7 +56,7 @@ pub(super) async fn update(
     let wanted = if_match(request.headers())?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let patch = lift::patch(&body)?;
-    let account = a2h.engine.account(&id).await?;
+    let account = a2h.engine.accounts().account(&id).await?;
     let wanted = wanted.map(|wanted| wanted.wanted(account.manifest_hash));
     let Some(raw) = body.capability_manifest.as_deref() else {
         if body.change_note.is_some() {
@@ -76,15 +76,19 @@ pub(super) async fn update(
     if let Some(patch) = patch {
         // Everything that may be refused is checked before the first change; only a concurrent change can leave one of
         // the two undone.
-        a2h.engine.judge_manifest(&by, &id, manifest).await?;
+        a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
         if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(lost(&account));
         }
         webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
     }
     let note = body.change_note.as_deref();
-    let publication =
-        a2h.engine.publish_manifest(&by, &id, manifest, wanted, note).await.map_err(A2hError::conditional)?;
+    let publication = a2h
+        .engine
+        .manifests()
+        .publish_manifest(&by, &id, manifest, wanted, note)
+        .await
+        .map_err(A2hError::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
     view.webhook_secret = webhook_secret.map(shown);
     view.manifest_change = Some(Box::new(change(publication)));
@@ -99,11 +103,11 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
     let found = match wanted.text("owner") {
         None => {
             let query = wanted.text("q").unwrap_or_default();
-            a2h.engine.search_agents(query, after.as_ref(), wanted.limit + 1).await?
+            a2h.engine.accounts().search_agents(query, after.as_ref(), wanted.limit + 1).await?
         }
         Some("me") => {
             let owner = AccountOwner::Person(person(&request)?.0);
-            a2h.engine.accounts_of(&owner, after.as_ref(), wanted.limit + 1).await?
+            a2h.engine.accounts().accounts_of(&owner, after.as_ref(), wanted.limit + 1).await?
         }
         Some(_) => return Err(lift::wrong("owner must be \"me\"; without it all public agents are searched").into()),
     };
@@ -117,7 +121,7 @@ pub(super) async fn rotate_token(
     request: Request,
 ) -> Result<Response, A2hError> {
     let by = caller(&request)?;
-    let (account, token) = a2h.engine.rotate_agent_token(&by, &agent_id(&id)?).await?;
+    let (account, token) = a2h.engine.accounts().rotate_agent_token(&by, &agent_id(&id)?).await?;
     let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
     Ok(data(StatusCode::OK, view))
 }
@@ -129,7 +133,7 @@ pub(super) async fn revoke_token(
     request: Request,
 ) -> Result<Response, A2hError> {
     let by = caller(&request)?;
-    let account = a2h.engine.revoke_agent_token(&by, &agent_id(&id)?).await?;
+    let account = a2h.engine.accounts().revoke_agent_token(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
 }
 
@@ -166,7 +170,7 @@ impl A2h {
     /// Account that the caller may read: a public one for anyone, others for authenticated callers.
     pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
         let found = match agent_id(id) {
-            Ok(id) => self.engine.account(&id).await.map_err(A2hError::from),
+            Ok(id) => self.engine.accounts().account(&id).await.map_err(A2hError::from),
             Err(error) => Err(error.into()),
         };
         let shown = |account: &Account| account.public || asks.is_some();
@@ -183,7 +187,7 @@ impl A2h {
 
     /// Changes an account. Closes the WebSocket of an agent that switched to webhook delivery.
     async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, A2hError> {
-        let changed = self.engine.update_agent(by, id, patch).await?;
+        let changed = self.engine.accounts().update_agent(by, id, patch).await?;
         if changed.account.connection != AgentConnection::Websocket {
             self.sockets.dismiss(id);
         }
@@ -191,7 +195,7 @@ impl A2h {
     }
 
     async fn whole(&self, account: &Account, asks: Option<&Caller>) -> Result<AgentView, EngineError> {
-        let manifest = self.engine.current_manifest(account).await?;
+        let manifest = self.engine.manifests().current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
         Ok(AgentView { capability_manifest: Some(manifest), ..view(account, asks) })
     }

@@ -20,7 +20,7 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<R
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
-    let device = a2h.engine.enrol_device(new).await?;
+    let device = a2h.engine.people().enrol_device(new).await?;
     identified(report, &device)?;
     let token = a2h.token_for(&device);
     let view = EnrolledView { device: device.into(), token, server: a2h.server_view() };
@@ -31,7 +31,7 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<R
 pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
-    let device = a2h.engine.assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
+    let device = a2h.engine.people().assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
     identified(report, &device)?;
     Ok(data(StatusCode::OK, a2h.token_for(&device)))
 }

@@ -20,7 +20,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = party(&request)?;
-    let found = a2h.engine.conversations(&by, after.as_ref(), wanted.limit + 1).await?;
+    let found = a2h.engine.relay().conversations(&by, after.as_ref(), wanted.limit + 1).await?;
     Ok(page(found, wanted.limit, |held| view(held.clone()), |held| held.conversation.id.to_string()))
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Res
     let (_, by) = party(&request)?;
     let body: OpenRequest = lift::strict(&a2h.body(request).await?)?;
     let with = body.with.into_iter().map(Recipient::from).collect();
-    let (held, new) = a2h.engine.open_conversation(&by, NewConversation { kind: body.kind, with }).await?;
+    let (held, new) = a2h.engine.relay().open_conversation(&by, NewConversation { kind: body.kind, with }).await?;
     let place = HeaderValue::try_from(format!("/a2h/conversations/{}", held.conversation.id)).ok();
     let mut response = data(if new { StatusCode::CREATED } else { StatusCode::OK }, view(held));
     response.headers_mut().extend(place.filter(|_| new).map(|place| (header::LOCATION, place)));
@@ -43,7 +43,7 @@ pub(super) async fn show(
     request: Request,
 ) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
-    let held = a2h.engine.conversation_for(&by, &conversation_id(&id)?).await?;
+    let held = a2h.engine.relay().conversation_for(&by, &conversation_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(held)))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn change(
     let body: ConversationPatch = lift::strict(&a2h.body(request).await?)?;
     let held = match body {
         ConversationPatch { read_seq: Some(seq), add: None, remove: None } => {
-            a2h.engine.read_conversation(&by, &id, seq).await?
+            a2h.engine.relay().read_conversation(&by, &id, seq).await?
         }
         ConversationPatch { read_seq: None, add, remove } if add.is_some() || remove.is_some() => {
             let all = |members: Option<Vec<Member>>| -> Vec<_> {
@@ -68,8 +68,8 @@ pub(super) async fn change(
             if remove.contains(&me) {
                 return Err(lift::wrong("whoever leaves a group sends DELETE to it; remove takes out others").into());
             }
-            a2h.engine.change_members(&by, &id, &add, &remove).await?;
-            a2h.engine.conversation_for(&by, &id).await?
+            a2h.engine.relay().change_members(&by, &id, &add, &remove).await?;
+            a2h.engine.relay().conversation_for(&by, &id).await?
         }
         _ => return Err(lift::wrong("send read_seq alone, or add and remove: who takes part in a group").into()),
     };
@@ -84,7 +84,7 @@ pub(super) async fn leave(
 ) -> Result<Response, A2hError> {
     let (me, by) = party(&request)?;
     let id = conversation_id(&id)?;
-    a2h.engine.change_members(&by, &id, &[], &[me]).await?;
+    a2h.engine.relay().change_members(&by, &id, &[], &[me]).await?;
     Ok(data(StatusCode::OK, LeftView { id }))
 }
 

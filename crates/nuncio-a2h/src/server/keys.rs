@@ -51,7 +51,7 @@ pub(super) async fn endorse(
     let (_, by) = person(&request)?;
     let id = device_id(&id)?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
-    Ok(data(StatusCode::OK, a2h.engine.endorse_device(&by, &id, body.signature).await?))
+    Ok(data(StatusCode::OK, a2h.engine.device_keys().endorse_device(&by, &id, body.signature).await?))
 }
 
 /// `GET /a2h/keys/agents/{id}`
@@ -61,7 +61,7 @@ pub(super) async fn of_agent(
     request: Request,
 ) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
-    Ok(all(a2h.engine.keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
+    Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
 }
 
 /// `GET /a2h/keys/users/{name}/devices`
@@ -73,7 +73,7 @@ pub(super) async fn of_person(
     let (_, by) = party(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
-    Ok(all(a2h.engine.keys_of(&by, &Recipient::Person(name)).await?))
+    Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Person(name)).await?))
 }
 
 /// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
@@ -83,7 +83,7 @@ pub(super) async fn of_conversation(
     request: Request,
 ) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
-    Ok(all(a2h.engine.keys_of_conversation(&by, &conversation_id(&id)?).await?))
+    Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
@@ -95,7 +95,7 @@ pub(super) async fn take_one(
 ) -> Result<Response, A2hError> {
     let (_, by) = party(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
-    Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, owner, &device_id(&id)?).await?))
+    Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
@@ -103,14 +103,14 @@ pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
     let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
-    let updated_at = a2h.engine.put_backup(&name, content).await?;
+    let updated_at = a2h.engine.device_keys().put_backup(&name, content).await?;
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 
 /// `GET /a2h/keys/backup`
 pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
-    let (content, updated_at) = a2h.engine.backup(&name).await?;
+    let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
     let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
     let backup: KeyBackup = serde_json::from_str(&content).map_err(unreadable)?;
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
@@ -119,7 +119,7 @@ pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<R
 /// `DELETE /a2h/keys/backup`
 pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
-    a2h.engine.remove_backup(&name).await?;
+    a2h.engine.device_keys().remove_backup(&name).await?;
     Ok(data(StatusCode::OK, serde_json::json!({})))
 }
 
@@ -150,7 +150,8 @@ fn all(bundles: Vec<KeyBundle>) -> Response {
 impl A2h {
     async fn register(&self, by: &Caller, request: Request) -> Result<Response, A2hError> {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
-        let KeyUploadResult { seq, one_time_keys } = self.engine.register_keys(by, lift::keys(body)?).await?;
+        let KeyUploadResult { seq, one_time_keys } =
+            self.engine.device_keys().register_keys(by, lift::keys(body)?).await?;
         Ok(data(StatusCode::OK, KeysHeldView { seq, one_time_keys }))
     }
 }

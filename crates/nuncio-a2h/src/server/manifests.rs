@@ -21,7 +21,7 @@ pub(super) async fn diff(
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
-    let judged = a2h.engine.judge_manifest(&by, &id, lift::manifest(&body.capability_manifest)).await?;
+    let judged = a2h.engine.manifests().judge_manifest(&by, &id, lift::manifest(&body.capability_manifest)).await?;
     Ok(data(StatusCode::OK, &judged.verdict))
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn history(
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
-    let found = a2h.engine.manifest_history(&account.id, before, wanted.limit + 1).await?;
+    let found = a2h.engine.manifests().manifest_history(&account.id, before, wanted.limit + 1).await?;
     Ok(page(found, wanted.limit, view, |version| version.version.to_string()))
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn version(
 ) -> Result<Response, A2hError> {
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
     let found = match version.parse() {
-        Ok(number) => a2h.engine.manifest_version(&account.id, number).await?,
+        Ok(number) => a2h.engine.manifests().manifest_version(&account.id, number).await?,
         Err(_) => None,
     };
     let Some(found) = found else {

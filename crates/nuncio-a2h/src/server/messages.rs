@@ -36,7 +36,7 @@ pub(super) async fn send(
     let new = lift::post(&body)?;
     // The body is copied, so its memory is released before the write.
     drop(body);
-    let PostReceipt { posted, again } = a2h.engine.post_message(&by, &id, new).await?;
+    let PostReceipt { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
     let view = ReceiptView {
         message_id: posted.place().id().map_err(EngineError::from)?,
         conversation_id: posted.conversation,
@@ -83,7 +83,7 @@ pub(super) async fn claim(
     }
     let missing = |_| EngineError::new(Code::MessageNotFound, "there is no such tool call for you");
     let message_id = MessageId::parse(&id).map_err(missing)?;
-    let claim = a2h.engine.claim_message(&by, &message_id).await?;
+    let claim = a2h.engine.relay().claim_message(&by, &message_id).await?;
     Ok(data(StatusCode::OK, ClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
 }
 
@@ -99,7 +99,7 @@ impl A2h {
         let (mut found, mut bytes) = (Vec::new(), 0);
         loop {
             let count = CHUNK.min(limit + 1 - found.len());
-            let next = self.engine.messages_after(by, id, after, count).await?;
+            let next = self.engine.relay().messages_after(by, id, after, count).await?;
             let is_last = next.len() < count;
             for posted in next {
                 bytes += posted.post.envelope.len();
@@ -120,7 +120,7 @@ impl A2h {
         let message = match &mailed.happening {
             Notification::Message { conversation, seq } => {
                 let place = MessageRef { conversation: conversation.clone(), seq: *seq };
-                self.engine.relayed(&place).await?
+                self.engine.relay().relayed(&place).await?
             }
             _ => None,
         };

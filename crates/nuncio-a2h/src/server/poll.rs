@@ -37,23 +37,23 @@ pub(super) async fn poll(
     // A waiting poll counts as a connection.
     let Some(_place) = a2h.sockets.open() else { return Ok(socket::full()) };
     let engine = &a2h.engine;
-    let known = engine.mail_read(&to, AGENT).await?;
+    let known = engine.mailbox().mail_read(&to, AGENT).await?;
     let mut cursor = match after {
         None => known,
-        Some(after) => after.min(engine.mail_head(&to).await?),
+        Some(after) => after.min(engine.mailbox().mail_head(&to).await?),
     };
     if cursor > known {
-        engine.mark_mail_read(&to, AGENT, cursor).await?;
+        engine.mailbox().mark_mail_read(&to, AGENT, cursor).await?;
     }
     let late = engine.clock().sleep_until(engine.now().after(Duration::from_secs(wait)));
     tokio::pin!(late);
     loop {
         // Existing events are returned without waiting.
-        let mut found = engine.mail(&to, cursor, wanted.limit).await?;
+        let mut found = engine.mailbox().mail(&to, cursor, wanted.limit).await?;
         if found.is_empty() {
             found = tokio::select! {
                 biased;
-                found = engine.next_mail(&to, cursor, wanted.limit) => found?,
+                found = engine.mailbox().next_mail(&to, cursor, wanted.limit) => found?,
                 () = &mut late => Vec::new(),
             };
         }

@@ -20,7 +20,8 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Resul
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
     let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
-    let relation = a2h.engine.establish_relation(&by, NewRelation { agent, consent: lift::consent(body)? }).await?;
+    let relation =
+        a2h.engine.consent().establish_relation(&by, NewRelation { agent, consent: lift::consent(body)? }).await?;
     let mut response = data(StatusCode::CREATED, a2h.relation_view(&relation));
     let place = HeaderValue::try_from(format!("/a2h/h2a/relations/{}", relation.id)).ok();
     response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
@@ -37,11 +38,11 @@ pub(super) async fn change(
     let id = relation_id(&id)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
     if let Some(agent) = &body.agent_id
-        && a2h.engine.relation(&by, &id).await?.agent != *agent
+        && a2h.engine.consent().relation(&by, &id).await?.agent != *agent
     {
         return Err(lift::wrong("agent_id is not the agent of this relation; leave it out").into());
     }
-    let relation = a2h.engine.change_relation(&by, &id, lift::consent(body)?).await?;
+    let relation = a2h.engine.consent().change_relation(&by, &id, lift::consent(body)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
@@ -58,7 +59,7 @@ pub(super) async fn revoke(
         true => lift::strict(&a2h.body(request).await?)?,
         false => RevokeRequest::default(),
     };
-    let relation = a2h.engine.revoke_relation(&by, &id, body.entry.as_ref()).await?;
+    let relation = a2h.engine.consent().revoke_relation(&by, &id, body.entry.as_ref()).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
     let (person, _) = person(&request)?;
-    let found = a2h.engine.relations(&person, after.as_ref(), wanted.limit + 1).await?;
+    let found = a2h.engine.consent().relations(&person, after.as_ref(), wanted.limit + 1).await?;
     Ok(page(found, wanted.limit, |relation| a2h.relation_view(relation), |relation| relation.id.to_string()))
 }
 
@@ -77,7 +78,7 @@ pub(super) async fn show(
     PathParam(id): PathParam<String>,
     request: Request,
 ) -> Result<Response, A2hError> {
-    let relation = a2h.engine.relation(&caller(&request)?, &relation_id(&id)?).await?;
+    let relation = a2h.engine.consent().relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
@@ -89,7 +90,8 @@ pub(super) async fn ledger(
 ) -> Result<Response, A2hError> {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
-    let mut found = a2h.engine.ledger(&caller(&request)?, &relation_id(&id)?, after, wanted.limit + 1).await?;
+    let mut found =
+        a2h.engine.consent().ledger(&caller(&request)?, &relation_id(&id)?, after, wanted.limit + 1).await?;
     let more = found.entries.len() > wanted.limit;
     found.entries.truncate(wanted.limit);
     let next_cursor = found.entries.last().filter(|_| more).map(|entry| entry.seq.to_string());

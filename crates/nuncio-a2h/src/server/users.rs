@@ -31,7 +31,7 @@ pub(super) async fn me(request: Request) -> Result<Response, A2hError> {
 /// `GET /a2h/users/me/devices`
 pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
     let (name, _) = person(&request)?;
-    let devices = a2h.engine.devices(&name).await?.into_iter().map(DeviceView::from).collect();
+    let devices = a2h.engine.people().devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> R
         return Err(A2hError::new(Code::PermissionDenied, "a device invites another, with its own token"));
     }
     let InviteRequest {} = lift::strict(&a2h.body(request).await?)?;
-    let invite = a2h.engine.invite_person_for(name, INVITE_LASTS, &caller).await?;
+    let invite = a2h.engine.people().invite_person_for(name, INVITE_LASTS, &caller).await?;
     let view = InviteView {
         user: invite.person,
         code: invite.code,
@@ -61,6 +61,6 @@ pub(super) async fn revoke_device(
 ) -> Result<Response, A2hError> {
     let (name, caller) = person(&request)?;
     let id = DeviceId::parse(&id).map_err(|_| A2hError::new(Code::DeviceNotFound, "you have no such device"))?;
-    let device = a2h.engine.revoke_device(&name, &id, &caller).await?;
+    let device = a2h.engine.people().revoke_device(&name, &id, &caller).await?;
     Ok(data(StatusCode::OK, DeviceView::from(device)))
 }

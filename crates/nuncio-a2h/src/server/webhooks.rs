@@ -28,7 +28,7 @@ pub(super) async fn rotate_secret(
     request: Request,
 ) -> Result<Response, A2hError> {
     let by = caller(&request)?;
-    let secret = a2h.engine.rotate_webhook_secret(&by, &agent_id(&id)?).await?;
+    let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, SecretView { webhook_secret: Secret(secret.text()) }))
 }
 
@@ -42,11 +42,11 @@ pub(super) async fn deliveries(
     let id = agent_id(&id)?;
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse().ok())?;
-    let mut found = a2h.engine.delivery_log(&by, &id, before, wanted.limit + 1).await?;
+    let mut found = a2h.engine.accounts().delivery_log(&by, &id, before, wanted.limit + 1).await?;
     let more = found.len() > wanted.limit;
     found.truncate(wanted.limit);
     let next_cursor = found.last().filter(|_| more).map(|last| last.seq.to_string());
-    let webhook = a2h.engine.webhook(&by, &id).await?.map(|webhook| WebhookView {
+    let webhook = a2h.engine.accounts().webhook(&by, &id).await?.map(|webhook| WebhookView {
         state: webhook.state,
         failing_since: webhook.failing_since,
         probe_at: webhook.probe_at,

@@ -119,7 +119,7 @@ impl DirectoryIndex {
     /// Loads the stored entries.
     pub async fn load(&self) -> Result<(), EngineError> {
         let now = self.inner.engine.now();
-        for (entry, description) in self.inner.engine.directory().await? {
+        for (entry, description) in self.inner.engine.directory().listings().await? {
             let (entry, listed) = match serde_json::from_str(&description) {
                 Ok(listed) => (entry, listed),
                 // Written by another version; the agent will be verified again now.
@@ -203,8 +203,8 @@ impl DirectoryIndex {
     ) -> SearchPage {
         let engine = &self.inner.engine;
         // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
-        let edition = engine.agents_edition();
-        let agents = engine.agents();
+        let edition = engine.agents().agents_edition();
+        let agents = engine.agents().list();
         let dids = agents.iter().map(|agent| did_of(&agent.name)).collect();
         let own = self.inner.own.of(edition, host, &agents, dids);
         self.inner.catalogue.find(&own, wanted)
@@ -305,13 +305,13 @@ impl Inner {
         let did = did.to_string();
         let entry = DirectoryListing { url, did, by, since, verified: now, next_check, failures: 0, problem: None };
         let description = serde_json::to_string(&listed).unwrap_or_default();
-        self.engine.put_listing(entry.clone(), description).await?;
+        self.engine.directory().put_listing(entry.clone(), description).await?;
         self.catalogue.put(entry.clone(), listed.clone());
         Ok(RegisteredAgent { entry, listed, is_new: false })
     }
 
     async fn drop_entry(&self, entry: &DirectoryListing) -> Result<(), EngineError> {
-        self.engine.remove_listing(&entry.id()).await?;
+        self.engine.directory().remove_listing(&entry.id()).await?;
         self.catalogue.remove(&entry.url);
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Inner {
             problem: Some(why),
             ..entry
         };
-        if self.engine.record_listing_check(entry.clone()).await? {
+        if self.engine.directory().record_listing_check(entry.clone()).await? {
             self.catalogue.update(entry);
         } else {
             self.catalogue.remove(&entry.url);

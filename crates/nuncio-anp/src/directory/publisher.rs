@@ -112,7 +112,7 @@ impl Inner {
     fn due(&self) -> Vec<RegistrationStatus> {
         let now = self.engine.now();
         let mut status = self.statuses();
-        let agents = self.engine.agents();
+        let agents = self.engine.agents().list();
         let agents: Vec<_> = agents.iter().filter(|agent| agent.presence.listed).collect();
         status.retain(|(name, _), _| agents.iter().any(|agent| agent.name == *name));
         let mut due = Vec::new();

@@ -40,17 +40,18 @@ impl Anp {
             return Err(wrong(&format!("there is no `{unknown}`; it takes message and session")));
         }
         let session = match session {
-            Some(session) => match self.engine.session(caller, &session).await {
+            Some(session) => match self.engine.conversations().session(caller, &session).await {
                 Ok(found) if found.agent != served.agent.name => {
                     return Err(wrong(&format!("`session` is one with {}", found.agent)));
                 }
                 found => found.map(|session| session.id),
             },
-            None => self.engine.open_unattended_session(caller, served, None).await,
+            None => self.engine.conversations().open_unattended_session(caller, served, None).await,
         }
         .map_err(|error| of_engine(&error))?;
         let turn = self
             .engine
+            .conversations()
             .begin_unattended_turn(caller, session.as_str(), text, Protocol::Anp, None)
             .await
             .map_err(|error| of_engine(&error))?;

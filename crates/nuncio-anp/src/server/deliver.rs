@@ -40,7 +40,7 @@ impl Anp {
             let room = sending.len() < AT_ONCE;
             let pause = self.engine.clock().sleep_until(next.1.unwrap_or(Timestamp::LAST));
             let woken = pin!(async {
-                let owed = pin!(self.engine.wait_for_pending_reply());
+                let owed = pin!(self.engine.direct_messages().wait_for_pending_reply());
                 select(pause, owed).await;
             });
             let woken = async { if room { woken.await } else { std::future::pending().await } };
@@ -67,18 +67,20 @@ impl Anp {
         &self,
         known: &HashSet<String>,
     ) -> Result<(Vec<PendingReply>, Option<Timestamp>), EngineError> {
-        let due = self.engine.pending_replies_due(known, AT_ONCE.saturating_sub(known.len())).await?;
+        let due = self.engine.direct_messages().pending_replies_due(known, AT_ONCE.saturating_sub(known.len())).await?;
         let mut all = known.clone();
         all.extend(due.iter().map(|owed| owed.id.clone()));
-        Ok((due, self.engine.next_pending_reply(&all).await?))
+        Ok((due, self.engine.direct_messages().next_pending_reply(&all).await?))
     }
 
     /// Delivers one reply and returns its id.
     async fn deliver_reply(&self, owed: PendingReply) -> String {
-        match self.retry_until_ok(|| self.engine.reply_content(&owed)).await {
-            ReplyContent::Nothing => self.retry_until_ok(|| self.engine.remove_pending_reply(&owed)).await,
+        match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&owed)).await {
+            ReplyContent::Nothing => {
+                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&owed)).await
+            }
             ReplyContent::NotYet => {
-                self.retry_until_ok(|| self.engine.postpone_pending_reply(&owed)).await;
+                self.retry_until_ok(|| self.engine.direct_messages().postpone_pending_reply(&owed)).await;
             }
             ReplyContent::Text(text) => self.deliver_text(&owed, text).await,
         }
@@ -87,14 +89,14 @@ impl Anp {
 
     async fn deliver_text(&self, owed: &PendingReply, text: String) {
         let failed = match self.send(&DirectMessage::answer(owed, text)).await {
-            Ok(()) => return self.retry_until_ok(|| self.engine.remove_pending_reply(owed)).await,
+            Ok(()) => return self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(owed)).await,
             Err(failed) => failed,
         };
         let (to, why) = (&owed.to, failed.why);
         let again = match failed.later {
-            true => self.retry_until_ok(|| self.engine.retry_pending_reply(owed)).await,
+            true => self.retry_until_ok(|| self.engine.direct_messages().retry_pending_reply(owed)).await,
             false => {
-                self.retry_until_ok(|| self.engine.remove_pending_reply(owed)).await;
+                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(owed)).await;
                 None
             }
         };

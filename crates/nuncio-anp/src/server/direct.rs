@@ -57,7 +57,8 @@ impl Anp {
         });
         if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
             let answers = answers.as_str().unwrap_or_default();
-            let came = self.engine.record_direct_reply(&served.agent.name, answers, &sender.0, text).await;
+            let came =
+                self.engine.direct_messages().record_direct_reply(&served.agent.name, answers, &sender.0, text).await;
             let kept = came.map_err(|error| of_engine(&error))?;
             tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, kept, "an answer came");
             return Ok(accepted);
@@ -82,13 +83,14 @@ impl Anp {
         let always = Idempotency { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
         let session = self
             .engine
+            .conversations()
             .open_unattended_session(caller, served, Some(always))
             .await
             .map_err(|error| of_engine(&error))?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
         let once = Idempotency { key: format!("operation/{operation}"), body: signed };
         let letter = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
-        let begun = self.engine.receive_direct_message(caller, served, letter).await;
+        let begun = self.engine.direct_messages().receive_direct_message(caller, served, letter).await;
         begun.map_err(|error| match error.code {
             Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
             Code::TurnRunning => {

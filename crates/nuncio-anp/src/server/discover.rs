@@ -28,7 +28,7 @@ pub(super) struct Documents(RwLock<(u64, HashMap<String, CacheableDocument>)>);
 impl Anp {
     /// Returns a cached document, or builds it.
     pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
-        let edition = self.engine.agents_edition();
+        let edition = self.engine.agents().agents_edition();
         {
             let kept = self.documents.0.read().unwrap_or_else(PoisonError::into_inner);
             if kept.0 == edition
@@ -47,7 +47,7 @@ impl Anp {
     }
 
     fn agent(&self, name: &str) -> Option<Arc<Agent>> {
-        self.engine.agent(name).ok().map(|served| Arc::clone(&served.agent))
+        self.engine.agents().agent(name).ok().map(|served| Arc::clone(&served.agent))
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn agents(
         return refuse(&EngineError::new(Code::BadRequest, "page must be a number"));
     };
     let page = page.unwrap_or(1);
-    let agents = anp.engine.agents();
+    let agents = anp.engine.agents().list();
     let document = anp.document(&format!("page {page}"), || {
         anp.host.page(agents.iter().map(|agent| &**agent), page).map(|page| json!(page))
     });

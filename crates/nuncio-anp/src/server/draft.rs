@@ -38,6 +38,7 @@ impl Anp {
         let once = Idempotency { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
         let drafted = self
             .engine
+            .drafts()
             .draft_protocol(DraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present })
             .await;
         let draft = drafted.map_err(|error| refused(&error))?;
@@ -54,19 +55,20 @@ impl Anp {
         named: &CallerDecision,
     ) -> Result<Value, RpcError> {
         self.is_in_time(request)?;
-        if !self.engine.can_draft(served) {
+        if !self.engine.drafts().can_draft(served) {
             return Err(RpcError::new(ErrorCode::UnsupportedNegotiationMode));
         }
         if request.meta.security_profile != SecurityProfile::TransportProtected {
             return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
         }
         let word = if named.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
-        let answered = self.engine.answer_draft(known(caller)?, served, &named.id, &named.digest, word).await;
+        let answered = self.engine.drafts().answer_draft(known(caller)?, served, &named.id, &named.digest, word).await;
         let draft = match answered {
             Ok(draft) => draft,
             // The final state of the draft says more than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
-                let draft = self.engine.draft(known(caller)?, served, &named.id).await.map_err(|it| refused(&it))?;
+                let draft =
+                    self.engine.drafts().draft(known(caller)?, served, &named.id).await.map_err(|it| refused(&it))?;
                 if draft.digest == named.digest {
                     return self.standing(served, &draft, negotiation_id(request, body), Vec::new());
                 }
@@ -109,7 +111,7 @@ impl Anp {
         call: Value,
     ) -> Result<Value, RpcError> {
         let call = read_call(call)?;
-        let made = self.engine.call_drafted(caller, served, call).await;
+        let made = self.engine.drafts().call_drafted(caller, served, call).await;
         let value = made.map_err(|error| match error.code {
             Code::DraftNotFound | Code::DraftNotAccepted => {
                 RpcError::new(ErrorCode::Forbidden).saying(error.message).with_details(json!({"reason": error.code}))

@@ -98,7 +98,8 @@ impl Anp {
 
     /// Sends a message on behalf of an agent and records it, so that the reply can be assigned to it.
     pub async fn say(&self, message: &DirectMessage) -> Result<SentDirectMessage, EngineError> {
-        let letter = self.engine.record_direct_message(&message.agent, &message.id, &message.to).await?;
+        let letter =
+            self.engine.direct_messages().record_direct_message(&message.agent, &message.id, &message.to).await?;
         self.send(message).await.map_err(|failed| {
             EngineError::new(Code::EndpointUnreachable, format!("the message could not be sent: {}", failed.why))
         })?;

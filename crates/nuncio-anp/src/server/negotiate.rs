@@ -51,13 +51,13 @@ impl Anp {
     ) -> Result<NegotiationOutcome, RpcError> {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
-            let standing = self.engine.tool_status(caller, served, tool);
+            let standing = self.engine.calls().tool_status(caller, served, tool);
             let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
             ToolState {
                 available: standing.available,
                 granted: standing.granted,
                 latency_ms: standing.latency.map(millis),
-                timeout_ms: millis(self.engine.call_timeout(agent, tool)),
+                timeout_ms: millis(self.engine.skills().call_timeout(agent, tool)),
             }
         };
         let conversation = ConversationState {
@@ -65,7 +65,7 @@ impl Anp {
             granted: caller.is_some(),
             latency_ms: None,
             timeout_ms: None,
-            drafts: self.engine.can_draft(served),
+            drafts: self.engine.drafts().can_draft(served),
             signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
         let offers = InterfaceOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }));
@@ -93,20 +93,20 @@ impl Anp {
                 Err(RpcError::new(ErrorCode::InvalidTargetBinding).saying("groups do not negotiate here"))
             }
             TargetKind::Service if self.identities.service_did().as_deref() == Some(target.did.as_str()) => {
-                let agents = self.engine.agents();
+                let agents = self.engine.agents().list();
                 match agents.as_slice() {
-                    [only] => self.engine.agent(only.name.as_str()).map_err(|_| missing()),
+                    [only] => self.engine.agents().agent(only.name.as_str()).map_err(|_| missing()),
                     _ => Err(RpcError::new(ErrorCode::InvalidTargetBinding).saying("name one agent by its DID")),
                 }
             }
             TargetKind::Service => Err(missing()),
             TargetKind::Agent => {
-                let agents = self.engine.agents();
+                let agents = self.engine.agents().list();
                 let named = |agent: &&Arc<nuncio_core::agent::Agent>| {
                     self.identities.agent_did(&agent.name).as_deref() == Some(target.did.as_str())
                 };
                 let agent = agents.iter().find(named).ok_or_else(missing)?;
-                self.engine.agent(agent.name.as_str()).map_err(|_| missing())
+                self.engine.agents().agent(agent.name.as_str()).map_err(|_| missing())
             }
         }
     }

@@ -31,7 +31,7 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
-    let Ok(served) = anp.engine.agent(&name) else {
+    let Ok(served) = anp.engine.agents().agent(&name) else {
         return refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
     };
     let Some(caller) = asked.caller.clone() else {
@@ -115,6 +115,7 @@ async fn run(
     let tool = ToolName::parse(method).map_err(|_| unknown())?;
     let ended = anp
         .engine
+        .calls()
         .call_and_wait(SyncCall {
             caller: caller.clone(),
             protocol: Protocol::Anp,

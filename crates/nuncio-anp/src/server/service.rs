@@ -87,7 +87,7 @@ impl Anp {
         Ok(match by_proof {
             Some(did) => {
                 let request = caller.and_then(|caller| caller.request);
-                Some(Caller { request, ..self.engine.caller_by_did(&did) })
+                Some(Caller { request, ..self.engine.access().caller_by_did(&did) })
             }
             None => caller,
         })
@@ -98,7 +98,7 @@ impl Anp {
     fn capabilities(&self, caller: Option<&Caller>) -> ServiceCapabilities {
         let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
         let signs = caller.is_some_and(|caller| matches!(caller.principal, Principal::Did(_)));
-        if signs && self.engine.agents().iter().any(|agent| agent.presence.conversation) {
+        if signs && self.engine.agents().list().iter().any(|agent| agent.presence.conversation) {
             profiles.push(profile::DIRECT);
         }
         ServiceCapabilities {

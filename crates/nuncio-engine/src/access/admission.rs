@@ -6,10 +6,10 @@ use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
 use super::{Caller, ScopeCheck};
-use crate::Engine;
+use crate::access::Access;
 use crate::error::EngineError;
 
-impl Engine {
+impl Access {
     /// Checks that an app protocol serves this caller for this agent. `local`, keys and people are always served, and
     /// `anonymous` where the server allows it; other OAuth subjects need a scope of the agent from their token or a
     /// grant; DIDs and agents need a grant.
@@ -24,9 +24,9 @@ impl Engine {
         }
     }
 
-    /// Like [`Engine::admit_app`] where the request names no agent: one agent that serves the caller is enough.
+    /// Like [`Access::admit_app`] where the request names no agent: one agent that serves the caller is enough.
     pub fn admit_app_for_any_agent(&self, caller: &Caller) -> Result<(), EngineError> {
-        if Self::admits_by_kind(caller)? || self.agents().iter().any(|agent| self.holds_any_scope(caller, agent)) {
+        if Self::admits_by_kind(caller)? || self.agents.list().iter().any(|agent| self.holds_any_scope(caller, agent)) {
             return Ok(());
         }
         Err(not_admitted(caller, None))
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     fn holds_any_scope(&self, caller: &Caller, agent: &Agent) -> bool {
-        let (table, now) = (self.access_table(), self.now());
+        let (table, now) = (&self.table, self.runtime.now());
         agent.scopes.iter().any(|scope| table.check_scope(caller, &agent.name, &scope.id, now) != ScopeCheck::Denied)
     }
 }

@@ -12,7 +12,7 @@ use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
 use super::{AccessTable, Caller, ScopeCheck};
-use crate::Engine;
+use crate::access::Access;
 use crate::error::EngineError;
 
 /// Active relations with agents served here.
@@ -97,7 +97,7 @@ impl AccessTable {
     }
 }
 
-impl Engine {
+impl Access {
     /// Checks a scope of a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
     /// also needs the scope itself. For agents whose people use another relay, the device decides.
     pub(crate) fn check_device_scope(
@@ -106,7 +106,7 @@ impl Engine {
         agent: &AgentName,
         scope: &ScopeId,
     ) -> (ScopeCheck, Option<PermissionSource>) {
-        let (table, now) = (self.access_table(), self.now());
+        let (table, now) = (&self.table, self.runtime.now());
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
         if bounded && table.check_scope(caller, agent, scope, now) == ScopeCheck::Denied {
@@ -114,7 +114,7 @@ impl Engine {
         }
         match &caller.person {
             None => (ScopeCheck::Denied, None),
-            Some(_) if self.limits().relay.elsewhere.contains(agent) => {
+            Some(_) if self.runtime.limits().relay.elsewhere.contains(agent) => {
                 (ScopeCheck::Lasting, Some(PermissionSource::OtherRelay))
             }
             Some(person) => table.consents.check_scope_by_rule(&Principal::Person(person.clone()), agent, scope, now),
@@ -122,10 +122,10 @@ impl Engine {
     }
 
     pub(super) async fn reload_consents(&self) -> Result<(), EngineError> {
-        let consents = &self.access_table().consents;
+        let consents = &self.table.consents;
         loop {
             let edition = consents.edition();
-            let relations = self.store().active_relations(None).await?;
+            let relations = self.store.active_relations(None).await?;
             if consents.replace(relations, edition) {
                 return Ok(());
             }

@@ -11,7 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
 use super::{Caller, Credential, Identity, SigningKey};
-use crate::Engine;
+use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
@@ -37,14 +37,14 @@ pub fn key_expired(at: Timestamp) -> EngineError {
     EngineError::new(Code::KeyExpired, message)
 }
 
-impl Engine {
+impl Access {
     /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
     pub fn identity_by_key(&self, key: &str) -> Identity {
         // Looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
-        let Some(found) = self.access_table().snapshot().keys.get(&digest).cloned() else { return Identity::Invalid };
-        let now = self.now();
+        let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return Identity::Invalid };
+        let now = self.runtime.now();
         match found.expires_at.filter(|_| found.is_expired(now)) {
             _ if !found.has_secret(&digest, now) => Identity::Invalid,
             Some(end) => Identity::Expired(end),
@@ -68,18 +68,18 @@ impl Engine {
 
     #[must_use]
     pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
-        self.access_table().snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.now())).cloned()
+        self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.runtime.now())).cloned()
     }
 
     /// Signing keys including expired ones; [`SigningKey::is_valid`] tells them apart.
     #[must_use]
     pub fn signing_keys(&self) -> Arc<[SigningKey]> {
-        Arc::clone(&self.access_table().snapshot().signing)
+        Arc::clone(&self.table.snapshot().signing)
     }
 
     /// Creates an API key. The secret is returned only here.
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
-        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let id = KeyId::parse(&random_name(self.runtime.entropy(), "key_"))?;
         let secret = self.new_secret(&KeyKind::Bearer);
         self.store_new_key(id, KeyKind::Bearer, new, secret).await
     }
@@ -87,9 +87,9 @@ impl Engine {
     /// Creates a request signing key. The secret is returned only here.
     pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
         self.check_room_for_signing_key()?;
-        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let id = KeyId::parse(&random_name(self.runtime.entropy(), "key_"))?;
         let secret = self.new_secret(&KeyKind::Signing { sealed: String::new() });
-        let sealed = SigningKey::seal(self.vault(), self.entropy(), &id, &secret);
+        let sealed = SigningKey::seal(self.runtime.vault(), self.runtime.entropy(), &id, &secret);
         self.store_new_key(id, KeyKind::Signing { sealed }, new, secret).await
     }
 
@@ -100,7 +100,7 @@ impl Engine {
         new: NewKey,
         secret: String,
     ) -> Result<(ApiKey, String), EngineError> {
-        let now = self.now();
+        let now = self.runtime.now();
         let key = ApiKey {
             id,
             kind,
@@ -116,7 +116,7 @@ impl Engine {
             previous: None,
             revoked_at: None,
         };
-        self.store().commit(vec![Change::CreateKey(key.clone())]).await?;
+        self.store.commit(vec![Change::CreateKey(key.clone())]).await?;
         self.access_changed().await?;
         Ok((key, secret))
     }
@@ -131,7 +131,7 @@ impl Engine {
         overlap: Duration,
     ) -> Result<(ApiKey, String), EngineError> {
         let old = self.find_key(which, "rotate").await?;
-        let now = self.now();
+        let now = self.runtime.now();
         let term = term.or_else(|| KeyTerm::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
         let secret = self.new_secret(&old.kind);
@@ -142,7 +142,9 @@ impl Engine {
                 if old.is_expired(now) || !overlap.is_zero() {
                     self.check_room_for_signing_key()?;
                 }
-                KeyKind::Signing { sealed: SigningKey::seal(self.vault(), self.entropy(), &old.id, &secret) }
+                KeyKind::Signing {
+                    sealed: SigningKey::seal(self.runtime.vault(), self.runtime.entropy(), &old.id, &secret),
+                }
             }
         };
         // A new expiry must not extend the previous secret.
@@ -158,7 +160,7 @@ impl Engine {
             previous,
             ..old
         };
-        match self.store().commit(vec![Change::RotateKey { key: key.clone(), replaced }]).await {
+        match self.store.commit(vec![Change::RotateKey { key: key.clone(), replaced }]).await {
             Err(StoreError::Conflict(Conflict::Moved)) => {
                 let message =
                     format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
@@ -174,21 +176,21 @@ impl Engine {
 
     /// Lists the keys without their secrets.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
-        Ok(self.store().keys().await?)
+        Ok(self.store.keys().await?)
     }
 
     /// Revokes a key, found by id or name.
     pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
         let key = self.find_key(which, "revoke").await?;
-        let at = self.now();
-        self.store().commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
+        let at = self.runtime.now();
+        self.store.commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
         self.access_changed().await?;
         Ok(ApiKey { revoked_at: Some(at), ..key })
     }
 
     /// Finds the one unrevoked key with that id or name. `action` names the intended operation in the error message.
     async fn find_key(&self, which: &str, action: &str) -> Result<ApiKey, EngineError> {
-        let keys = self.store().keys().await?;
+        let keys = self.store.keys().await?;
         let matching: Vec<_> = keys
             .into_iter()
             .filter(|key| key.revoked_at.is_none())
@@ -213,11 +215,11 @@ impl Engine {
             KeyKind::Bearer => "nk_",
             KeyKind::Signing { .. } => "nsk_",
         };
-        random_name(self.entropy(), prefix) + &random_name(self.entropy(), "")
+        random_name(self.runtime.entropy(), prefix) + &random_name(self.runtime.entropy(), "")
     }
 
     fn check_room_for_signing_key(&self) -> Result<(), EngineError> {
-        let now = self.now();
+        let now = self.runtime.now();
         if self.signing_keys().iter().filter(|key| key.is_valid(now)).count() < MAX_SIGNING_KEYS {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
 use super::{Caller, Credential};
-use crate::Engine;
+use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::peers::PersonLink;
@@ -29,7 +29,7 @@ impl PersonLinks {
     }
 }
 
-impl Engine {
+impl Access {
     /// Caller that authenticated with a DID, with the linked person.
     #[must_use]
     pub fn caller_by_did(&self, did: &str) -> Caller {
@@ -39,21 +39,21 @@ impl Engine {
     /// Fills in the linked person of a caller that has none.
     #[must_use]
     pub fn linked(&self, mut caller: Caller) -> Caller {
-        caller.person = caller.person.or_else(|| self.person_links().find(&caller.principal));
+        caller.person = caller.person.or_else(|| self.links.find(&caller.principal));
         caller
     }
 
     /// Links a DID to a person, replacing an earlier link.
     pub async fn link_did(&self, did: &str, person: PersonName) -> Result<PersonLink, EngineError> {
-        let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.now() };
-        self.store().commit(vec![Change::LinkPerson(link.clone())]).await?;
+        let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.runtime.now() };
+        self.store.commit(vec![Change::LinkPerson(link.clone())]).await?;
         self.links_changed().await?;
         Ok(link)
     }
 
     /// Removes the link of a DID.
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
-        match self.store().commit(vec![Change::UnlinkPerson(Principal::Did(did.to_owned()))]).await {
+        match self.store.commit(vec![Change::UnlinkPerson(Principal::Did(did.to_owned()))]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
                 return Err(EngineError::new(Code::NotFound, message));
@@ -64,12 +64,12 @@ impl Engine {
     }
 
     pub async fn did_links(&self) -> Result<Vec<PersonLink>, EngineError> {
-        Ok(self.store().links().await?)
+        Ok(self.store.links().await?)
     }
 
     async fn links_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.bus().publish(BusNotice::Access).await;
+        self.runtime.bus().publish(BusNotice::Access).await;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 
-use crate::Engine;
+use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
@@ -14,7 +14,7 @@ use crate::ports::store::{Conflict, ConsentChange, StoreError};
 /// replay.
 const MARGIN: Duration = Duration::from_secs(600);
 
-impl Engine {
+impl Access {
     /// Marks a nonce signed by `owner` as used; returns false if it was used before. `counts_until` is the end of the
     /// signature's validity.
     ///
@@ -23,10 +23,10 @@ impl Engine {
     pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
         let used = ConsentChange::UseNonce {
             digest: Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes()),
-            now: self.now(),
+            now: self.runtime.now(),
             kept_until: counts_until.after(MARGIN),
         };
-        match self.store().commit(vec![used.into()]).await {
+        match self.store.commit(vec![used.into()]).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict(Conflict::Exists)) => Ok(false),
             Err(error) => Err(error.into()),

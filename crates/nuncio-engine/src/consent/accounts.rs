@@ -1,17 +1,24 @@
 //! Accounts of agents that run elsewhere, and their access tokens.
 
+use crate::consent::AgentLocks;
+use crate::consent::Mailbox;
+use crate::consent::Manifests;
+use crate::ports::Store;
+use crate::relay::Webhooks;
+use crate::runtime::Runtime;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
 use nuncio_core::principal::Principal;
+use serde_json::Value;
+use std::sync::Arc;
 use url::Url;
 
 use super::error::ConsentError;
 use super::manifests::Publication;
 use super::texts;
-use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::error::EngineError;
 use crate::ports::Entropy;
@@ -74,54 +81,16 @@ pub struct AgentPatch {
     pub health_check_url: Option<Option<Url>>,
 }
 
-impl Engine {
-    /// Creates an agent owned by the caller and publishes its manifest. A wrong manifest creates nothing.
-    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
-        let owner = AccountOwner::Person(person(by)?.clone());
-        let most = self.limits().consent.agents_per_owner;
-        if self.store().accounts_of(&owner, None, most).await?.len() >= most {
-            return Err(ConsentError::limit("agents of this owner", most));
-        }
-        let checked = self.read_manifest(new.manifest.as_deref()).await?;
-        let now = self.now();
-        let (token, mark) = new_token(self.entropy(), now);
-        let account = Account {
-            id: AgentId::parse(&random_name(self.entropy(), "agt_"))?,
-            owner,
-            display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
-            description: texts::description(new.description.as_deref())?,
-            public: new.public,
-            connection: new.connection,
-            health_check_url: new.health_check_url,
-            token: Some(mark),
-            created_at: now,
-            updated_at: now,
-            manifest_version: 0,
-            manifest_hash: None,
-            revision: 0,
-        };
-        let record =
-            AuditEventRecord { agent: Some(account.id.clone()), ..self.event_record(AuditEvent::AgentCreated, by) };
-        let mut changes = vec![
-            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account: account.clone() },
-            ConsentChange::Record(record),
-        ];
-        let planned = match &checked {
-            Some(checked) => Some(self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?),
-            None => None,
-        };
-        let publication = planned.map(|planned| {
-            changes.extend(planned.changes);
-            planned.publication
-        });
-        let mut reached = self.plan_first_connection(&account.id, &account.connection);
-        let changes = changes.into_iter().map(Into::into).chain(std::mem::take(&mut reached.changes));
-        self.store().commit(changes.collect()).await?;
-        let webhook_secret = self.reconnected(reached);
-        let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
-        Ok(CreatedAgent { account, token, webhook_secret, publication })
-    }
+/// Accounts of agents at this relay: owners, tokens and webhooks.
+pub struct Accounts {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) locks: Arc<AgentLocks>,
+}
 
+impl Accounts {
     pub async fn update_agent(
         &self,
         by: &Caller,
@@ -139,23 +108,23 @@ impl Engine {
             account.health_check_url =
                 patch.health_check_url.clone().unwrap_or_else(|| account.health_check_url.clone());
         };
-        let _turn = self.agent_locks().enter(id).await;
+        let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
             let mut reached = match &patch.connection {
-                Some(wanted) => self.plan_connection(&account, wanted).await?,
+                Some(wanted) => self.webhooks.plan_connection(&account, wanted).await?,
                 None => Reconnection::default(),
             };
             let besides = std::mem::take(&mut reached.changes);
             if let Some(account) = self.commit_account(account, change, besides).await? {
-                return Ok(UpdatedAgent { account, webhook_secret: self.reconnected(reached) });
+                return Ok(UpdatedAgent { account, webhook_secret: self.webhooks.reconnected(reached) });
             }
         }
     }
 
     /// Replaces an agent's token; the previous one stops working at once.
     pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
-        let (token, mark) = new_token(self.entropy(), self.now());
+        let (token, mark) = new_token(self.runtime.entropy(), self.runtime.now());
         let set = |account: &mut Account| account.token = Some(mark.clone());
         Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
@@ -174,13 +143,13 @@ impl Engine {
             return Ok(None);
         }
         // Looked up by digest, so that timing reveals nothing about existing tokens.
-        let account = self.store().account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
+        let account = self.store.account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
         Ok(account
             .map(|account| Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(account.id)) }))
     }
 
     pub async fn account(&self, id: &AgentId) -> Result<Account, ConsentError> {
-        self.store().account(id).await?.ok_or_else(|| {
+        self.store.account(id).await?.ok_or_else(|| {
             ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here; search for it by name"))
         })
     }
@@ -192,7 +161,7 @@ impl Engine {
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, EngineError> {
-        Ok(self.store().accounts_of(owner, after, limit.min(PAGE)).await?)
+        Ok(self.store.accounts_of(owner, after, limit.min(PAGE)).await?)
     }
 
     /// Public accounts that match every word of the query, by id, after `after`.
@@ -202,7 +171,7 @@ impl Engine {
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, EngineError> {
-        Ok(self.store().public_accounts(&texts::query_words(query), after, limit.min(PAGE)).await?)
+        Ok(self.store.public_accounts(&texts::query_words(query), after, limit.min(PAGE)).await?)
     }
 
     pub(super) async fn change_account(
@@ -212,10 +181,11 @@ impl Engine {
         happened: Option<AuditEvent>,
         change: impl Fn(&mut Account),
     ) -> Result<Account, ConsentError> {
-        let _turn = self.agent_locks().enter(id).await;
+        let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let record = |happened| AuditEventRecord { agent: Some(id.clone()), ..self.event_record(happened, by) };
+            let record =
+                |happened| AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(happened, by) };
             let besides = happened.map(record).map(ConsentChange::Record).map(Change::from);
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
@@ -232,18 +202,23 @@ impl Engine {
     ) -> Result<Option<Account>, ConsentError> {
         let manifest = self.manifest_value(&account).await?;
         change(&mut account);
-        account.updated_at = self.now();
+        account.updated_at = self.runtime.now();
         account.revision += 1;
         let words = texts::search_words(&account, manifest.as_ref());
         let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }.into()];
         changes.extend(besides);
-        match self.commit_and_notify(changes).await {
+        match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Moved)) => Ok(None),
             other => {
                 other?;
                 Ok(Some(account))
             }
         }
+    }
+
+    async fn manifest_value(&self, account: &Account) -> Result<Option<Value>, EngineError> {
+        let version = self.store.manifest(&account.id, account.manifest_version).await?;
+        Ok(version.and_then(|version| super::manifests::value(version.manifest.as_deref())))
     }
 
     pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
@@ -256,6 +231,57 @@ impl Engine {
             _ => format!("agent {id} belongs to somebody else; only its owner may do that"),
         };
         Err(ConsentError::new(Code::NotOwner, message))
+    }
+}
+
+impl Manifests {
+    /// Creates an agent owned by the caller and publishes its manifest. A wrong manifest creates nothing.
+    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
+        let owner = AccountOwner::Person(person(by)?.clone());
+        let most = self.runtime.limits().consent.agents_per_owner;
+        if self.store.accounts_of(&owner, None, most).await?.len() >= most {
+            return Err(ConsentError::limit("agents of this owner", most));
+        }
+        let checked = self.read_manifest(new.manifest.as_deref()).await?;
+        let now = self.runtime.now();
+        let (token, mark) = new_token(self.runtime.entropy(), now);
+        let account = Account {
+            id: AgentId::parse(&random_name(self.runtime.entropy(), "agt_"))?,
+            owner,
+            display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
+            description: texts::description(new.description.as_deref())?,
+            public: new.public,
+            connection: new.connection,
+            health_check_url: new.health_check_url,
+            token: Some(mark),
+            created_at: now,
+            updated_at: now,
+            manifest_version: 0,
+            manifest_hash: None,
+            revision: 0,
+        };
+        let record = AuditEventRecord {
+            agent: Some(account.id.clone()),
+            ..self.runtime.event_record(AuditEvent::AgentCreated, by)
+        };
+        let mut changes = vec![
+            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account: account.clone() },
+            ConsentChange::Record(record),
+        ];
+        let planned = match &checked {
+            Some(checked) => Some(self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?),
+            None => None,
+        };
+        let publication = planned.map(|planned| {
+            changes.extend(planned.changes);
+            planned.publication
+        });
+        let mut reached = self.accounts.webhooks.plan_first_connection(&account.id, &account.connection);
+        let changes = changes.into_iter().map(Into::into).chain(std::mem::take(&mut reached.changes));
+        self.store.commit(changes.collect()).await?;
+        let webhook_secret = self.accounts.webhooks.reconnected(reached);
+        let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
+        Ok(CreatedAgent { account, token, webhook_secret, publication })
     }
 }
 

@@ -11,18 +11,19 @@ use serde_json::Value;
 use super::error::ConsentError;
 use super::manifests::Publication;
 use super::texts;
-use crate::Engine;
 use crate::access::Caller;
+use crate::consent::Manifests;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
-impl Engine {
+impl Manifests {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
     /// agent that never had such a manifest gets no account.
     pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
-        let checked = manifest.map(|value| Manifest::check(value, &self.limits().consent.presets)).transpose()?;
-        match self.store().account(&id).await? {
+        let checked =
+            manifest.map(|value| Manifest::check(value, &self.runtime.limits().consent.presets)).transpose()?;
+        match self.store.account(&id).await? {
             None if checked.is_none() => return Ok(None),
             None => self.open_account(agent, &id, &by).await?,
             Some(account) => self.follow_declaration(agent, &account, &by).await?,
@@ -31,7 +32,7 @@ impl Engine {
     }
 
     async fn open_account(&self, agent: &Agent, id: &AgentId, by: &Caller) -> Result<(), ConsentError> {
-        let now = self.now();
+        let now = self.runtime.now();
         let account = Account {
             id: id.clone(),
             owner: AccountOwner::Operator,
@@ -47,12 +48,13 @@ impl Engine {
             manifest_hash: None,
             revision: 0,
         };
-        let record = AuditEventRecord { agent: Some(id.clone()), ..self.event_record(AuditEvent::AgentCreated, by) };
+        let record =
+            AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(AuditEvent::AgentCreated, by) };
         let changes = [
             ConsentChange::CreateAccount { words: texts::search_words(&account, None), account },
             ConsentChange::Record(record),
         ];
-        match self.store().commit(changes.map(Into::into).into()).await {
+        match self.store.commit(changes.map(Into::into).into()).await {
             // Created concurrently.
             Err(StoreError::Conflict(Conflict::Exists)) => Ok(()),
             other => Ok(other?),
@@ -69,7 +71,7 @@ impl Engine {
         let mut next = account.clone();
         set(&mut next);
         if next != *account {
-            self.change_account(by, &account.id, None, set).await?;
+            self.accounts.change_account(by, &account.id, None, set).await?;
         }
         Ok(())
     }

@@ -1,5 +1,10 @@
 //! Enrolment: a person's device joins with an invite and proves that it holds its key.
 
+use crate::consent::Mailbox;
+use crate::ports::Store;
+use crate::relay::Relay;
+use crate::runtime::Runtime;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
@@ -15,7 +20,6 @@ use nuncio_core::time::Timestamp;
 use super::error::ConsentError;
 use super::signing::{Ed25519, refused};
 use super::texts;
-use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
@@ -42,25 +46,33 @@ pub struct NewDevice {
     pub signature: Signature,
 }
 
-impl Engine {
+/// People with an account here, and their devices.
+pub struct People {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) relay: Arc<Relay>,
+}
+
+impl People {
     /// Invites a person, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
-        self.invite_person_for(name, self.limits().consent.invite_lasts, by).await
+        self.invite_person_for(name, self.runtime.limits().consent.invite_lasts, by).await
     }
 
-    /// Like [`Engine::invite_person`], with a validity of `lasts`.
+    /// Like [`People::invite_person`], with a validity of `lasts`.
     pub async fn invite_person_for(
         &self,
         name: PersonName,
         lasts: Duration,
         by: &Caller,
     ) -> Result<NewInvite, ConsentError> {
-        let (rules, now) = (&self.limits().consent, self.now());
+        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
         let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
-        if self.store().invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
+        if self.store.invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
             return Err(ConsentError::limit("open invites of this person", rules.invites_per_person));
         }
-        let code = random_name(self.entropy(), "inv_");
+        let code = random_name(self.runtime.entropy(), "inv_");
         let invite = Invite {
             code: Digest::of_bytes(code.as_bytes()),
             person: name.clone(),
@@ -70,32 +82,32 @@ impl Engine {
         };
         let expires_at = invite.expires_at;
         let record =
-            AuditEventRecord { person: Some(name.clone()), ..self.event_record(AuditEvent::PersonInvited, by) };
+            AuditEventRecord { person: Some(name.clone()), ..self.runtime.event_record(AuditEvent::PersonInvited, by) };
         let changes = [
             ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }),
             ConsentChange::CreateInvite(invite),
             ConsentChange::Record(record),
         ];
-        self.store().commit(changes.map(Into::into).into()).await?;
+        self.store.commit(changes.map(Into::into).into()).await?;
         Ok(NewInvite { person: name, code, expires_at })
     }
 
     /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
     pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.limits().consent, self.now());
+        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());
         let unknown = || invalid("it is not known here; copy it whole");
-        let invite = self.store().invite(&code).await?.ok_or_else(unknown)?;
+        let invite = self.store.invite(&code).await?.ok_or_else(unknown)?;
         let enrolment = Enrolment { invite: code, key: new.key, name: new.name };
         if !Ed25519.holds(&new.key, &enrolment.message(), &new.signature) {
             let message = "the device did not show that it holds its key: the signature does not hold";
             return Err(ConsentError::new(Code::DeviceRefused, message));
         }
-        let id = DeviceId::parse(&random_name(self.entropy(), "dev_"))?;
+        let id = DeviceId::parse(&random_name(self.runtime.entropy(), "dev_"))?;
         let invite = invite.admit(id.clone(), now).map_err(|why| invalid(&why.to_string()))?;
         let person = invite.person.clone();
-        let devices = self.store().devices(&person).await?;
+        let devices = self.store.devices(&person).await?;
         if devices.iter().filter(|device| device.revoked_at.is_none()).count() >= rules.devices_per_person {
             return Err(ConsentError::limit("devices of this person", rules.devices_per_person));
         }
@@ -104,14 +116,14 @@ impl Engine {
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(device.id.clone()),
-            ..self.event_record(AuditEvent::DeviceEnrolled, &by)
+            ..self.runtime.event_record(AuditEvent::DeviceEnrolled, &by)
         };
         let changes = [
             ConsentChange::Enrol { invite, device: device.clone() },
             devices_changed(&person, now),
             ConsentChange::Record(record),
         ];
-        match self.commit_and_notify(changes.map(Into::into).into()).await {
+        match self.mailbox.commit_and_notify(changes.map(Into::into).into()).await {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let message = "this key belongs to a device already; make a new one for each device";
@@ -123,17 +135,17 @@ impl Engine {
     }
 
     /// Lists all people by name.
-    pub async fn people(&self) -> Result<Vec<Person>, EngineError> {
-        Ok(self.store().people().await?)
+    pub async fn list(&self) -> Result<Vec<Person>, EngineError> {
+        Ok(self.store.people().await?)
     }
 
     /// Devices of a person, oldest first, including revoked ones.
     pub async fn devices(&self, person: &PersonName) -> Result<Vec<Device>, ConsentError> {
-        if self.store().person(person).await?.is_none() {
+        if self.store.person(person).await?.is_none() {
             let message = format!("nobody named {person} has an account here; `nuncio user list` shows who has");
             return Err(ConsentError::new(Code::PersonNotFound, message));
         }
-        Ok(self.store().devices(person).await?)
+        Ok(self.store.devices(person).await?)
     }
 
     /// Revokes a device; it can no longer act for its person.
@@ -142,12 +154,12 @@ impl Engine {
             let message = format!("{person} has no device {id}, or it was taken away; list the devices first");
             ConsentError::new(Code::DeviceNotFound, message)
         };
-        let device = self.store().device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
-        let at = self.now();
+        let device = self.store.device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
+        let at = self.runtime.now();
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(id.clone()),
-            ..self.event_record(AuditEvent::DeviceRevoked, by)
+            ..self.runtime.event_record(AuditEvent::DeviceRevoked, by)
         };
         let changes = [
             ConsentChange::RevokeDevice { id: id.clone(), at },
@@ -156,9 +168,9 @@ impl Engine {
         ];
         let mut changes: Vec<Change> = changes.map(Into::into).into();
         let owner = Recipient::Person(person.clone());
-        changes.extend(self.key_change_mail(&owner).await?);
+        changes.extend(self.relay.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
-        match self.commit_and_notify(changes).await {
+        match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
             other => other?,
         }
@@ -167,7 +179,7 @@ impl Engine {
 
     /// The device, if it may act for its person now.
     pub async fn valid_device(&self, id: &DeviceId) -> Result<Option<Device>, EngineError> {
-        Ok(self.store().device(id).await?.filter(|device| device.is_valid_at(self.now())))
+        Ok(self.store.device(id).await?.filter(|device| device.is_valid_at(self.runtime.now())))
     }
 
     /// Verifies a device's signed login assertion: for this server, recent, and used once.
@@ -177,7 +189,7 @@ impl Engine {
         signature: &Signature,
         audience: &str,
     ) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.limits().consent, self.now());
+        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
         let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is not let in: {why}")));
         let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
         if assertion.audience != audience {
@@ -198,20 +210,12 @@ impl Engine {
             // Longer than the assertion is valid, so that a clock set back a little allows no replay.
             kept_until: now.after(rules.assertion_window * 4),
         };
-        match self.store().commit(vec![once.into()]).await {
+        match self.store.commit(vec![once.into()]).await {
             Err(StoreError::Conflict(Conflict::Exists)) => no("the same request came before; use a new nonce"),
             other => {
                 other?;
                 Ok(device)
             }
-        }
-    }
-
-    /// Creates an audit record of an event that happens now.
-    pub(crate) fn event_record(&self, happened: AuditEvent, by: &Caller) -> AuditEventRecord {
-        AuditEventRecord {
-            request: by.request.clone(),
-            ..AuditEventRecord::new(happened, by.principal.clone(), self.now())
         }
     }
 }

@@ -1,8 +1,13 @@
 //! Notifications to people and agents, stored until they are too old.
 
+use crate::consent::MailWaiters;
+use crate::ports::Store;
+use crate::relay::WebhookIndex;
+use crate::runtime::Runtime;
+use nuncio_core::happening::Notification;
 use nuncio_core::happening::{QueuedNotification, Recipient};
+use std::sync::Arc;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
@@ -13,7 +18,15 @@ const PAGE: usize = 500;
 /// Notifications deleted per commit.
 const FORGET: usize = 1000;
 
-impl Engine {
+/// Notifications to people and agents.
+pub struct Mailbox {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) waiters: MailWaiters,
+    pub(crate) index: Arc<WebhookIndex>,
+}
+
+impl Mailbox {
     /// Notifications of a recipient after `after`, in order.
     pub async fn mail(
         &self,
@@ -21,17 +34,17 @@ impl Engine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, EngineError> {
-        Ok(self.store().mail(recipient, after, limit.min(PAGE)).await?)
+        Ok(self.store.mail(recipient, after, limit.min(PAGE)).await?)
     }
 
-    /// Like [`Engine::mail`], but waits for the next notification. Returns nothing when the server stops.
+    /// Like [`Mailbox::mail`], but waits for the next notification. Returns nothing when the server stops.
     pub async fn next_mail(
-        &self,
+        self: &Arc<Self>,
         recipient: &Recipient,
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, EngineError> {
-        let waiter = self.mail_waiters().enter(self, recipient);
+        let waiter = self.waiters.enter(self, recipient);
         loop {
             // Registered before reading, so that nothing is missed.
             let mut called = std::pin::pin!(waiter.notified());
@@ -42,23 +55,27 @@ impl Engine {
             }
             tokio::select! {
                 () = called => {}
-                () = self.closing().cancelled() => return Ok(Vec::new()),
+                () = self.runtime.closing().cancelled() => return Ok(Vec::new()),
             }
         }
     }
 
+    pub(crate) fn mail_change(&self, recipient: &Recipient, happening: Notification) -> Change {
+        ConsentChange::PutMail { recipient: recipient.clone(), at: self.runtime.now(), happening }.into()
+    }
+
     /// Commits changes and wakes every recipient that they notify.
-    pub(crate) async fn commit_and_notify(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+    pub(crate) async fn commit_and_notify(self: &Arc<Self>, changes: Vec<Change>) -> Result<(), StoreError> {
         let told: Vec<_> = changes.iter().flat_map(mail_recipients).cloned().collect();
         if told.is_empty() {
-            return self.store().commit(changes).await;
+            return self.store.commit(changes).await;
         }
         // Runs in its own task: a request that is dropped after the commit must still wake the recipients.
-        let engine = self.clone();
-        let telling = self.tasks().spawn(async move {
-            engine.store().commit(changes).await?;
-            engine.webhook_index().notify_new_mail(&told);
-            engine.bus().publish(BusNotice::Mail(told.into())).await;
+        let mailbox = Arc::clone(self);
+        let telling = self.runtime.tasks().spawn(async move {
+            mailbox.store.commit(changes).await?;
+            mailbox.index.notify_new_mail(&told);
+            mailbox.runtime.bus().publish(BusNotice::Mail(told.into())).await;
             Ok(())
         });
         telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
@@ -66,25 +83,25 @@ impl Engine {
 
     /// Number of a recipient's last notification; zero for none.
     pub async fn mail_head(&self, recipient: &Recipient) -> Result<u64, EngineError> {
-        Ok(self.store().mail_head(recipient).await?)
+        Ok(self.store.mail_head(recipient).await?)
     }
 
     /// Number up to which a reader, such as one device, has read; zero for none.
     pub async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, EngineError> {
-        Ok(self.store().mail_read(recipient, reader).await?)
+        Ok(self.store.mail_read(recipient, reader).await?)
     }
 
     pub async fn mark_mail_read(&self, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), EngineError> {
         let change = ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq };
-        Ok(self.store().commit(vec![change.into()]).await?)
+        Ok(self.store.commit(vec![change.into()]).await?)
     }
 
     /// Deletes old notifications. Pending consent questions are not lost: the relation stores them.
     pub async fn forget_old_mail(&self) -> Result<(), EngineError> {
-        let kept = i64::try_from(self.limits().consent.mail_kept.as_millis()).unwrap_or(i64::MAX);
-        let before = nuncio_core::time::Timestamp::from_millis(self.now().as_millis().saturating_sub(kept));
-        while self.store().is_any_mail_before(before).await? {
-            self.store().commit(vec![ConsentChange::ForgetMail { before, limit: FORGET }.into()]).await?;
+        let kept = i64::try_from(self.runtime.limits().consent.mail_kept.as_millis()).unwrap_or(i64::MAX);
+        let before = nuncio_core::time::Timestamp::from_millis(self.runtime.now().as_millis().saturating_sub(kept));
+        while self.store.is_any_mail_before(before).await? {
+            self.store.commit(vec![ConsentChange::ForgetMail { before, limit: FORGET }.into()]).await?;
         }
         Ok(())
     }

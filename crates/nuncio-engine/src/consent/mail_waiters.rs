@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use nuncio_core::happening::Recipient;
 use tokio::sync::Notify;
 
-use crate::Engine;
+use crate::consent::Mailbox;
 use crate::ports::bus::BusNotice;
 
 /// Table size at which unused waiters are removed for the first time.
@@ -37,8 +37,8 @@ impl Default for MailWaiters {
 
 impl MailWaiters {
     /// The `Notify` of a recipient, which fires for every notification from now on.
-    pub(crate) fn enter(&self, engine: &Engine, recipient: &Recipient) -> Arc<Notify> {
-        self.listening.call_once(|| listen(engine));
+    pub(crate) fn enter(&self, mailbox: &Arc<Mailbox>, recipient: &Recipient) -> Arc<Notify> {
+        self.listening.call_once(|| listen(mailbox));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = table.by_recipient.get(recipient).and_then(Weak::upgrade) {
             return waiter;
@@ -68,18 +68,18 @@ impl MailWaiters {
 }
 
 /// Subscribes to the bus until the server stops.
-fn listen(engine: &Engine) {
-    let mut notices = engine.bus().subscribe();
-    let listener = engine.clone();
-    engine.spawn(async move {
+fn listen(mailbox: &Arc<Mailbox>) {
+    let mut notices = mailbox.runtime.bus().subscribe();
+    let listener = mailbox.clone();
+    mailbox.runtime.spawn(async move {
         loop {
             tokio::select! {
                 notice = notices.next() => match notice {
-                    Some(BusNotice::Mail(recipients)) => listener.mail_waiters().wake(&recipients),
+                    Some(BusNotice::Mail(recipients)) => listener.waiters.wake(&recipients),
                     Some(_) => {}
                     None => return,
                 },
-                () = listener.closing().cancelled() => return,
+                () = listener.runtime.closing().cancelled() => return,
             }
         }
     });

@@ -1,5 +1,11 @@
 //! Manifest publication: the judge, the new version and the affected relations, in one commit.
 
+use crate::access::Access;
+use crate::consent::Accounts;
+use crate::consent::AgentLocks;
+use crate::consent::Mailbox;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::sync::Arc;
 
 use nuncio_core::Code;
@@ -17,10 +23,19 @@ use serde_json::Value;
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::PublicationImpact;
 use super::texts;
-use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
+
+/// Manifests of agents and their versions.
+pub struct Manifests {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) locks: Arc<AgentLocks>,
+}
 
 const PAGE: usize = 100;
 
@@ -48,7 +63,7 @@ pub(super) struct PlannedPublication {
     relations: Vec<Relation>,
 }
 
-impl Engine {
+impl Manifests {
     /// Publishes a manifest; `None` clears it. Publishing the same manifest again changes nothing. Each person who
     /// consented is judged against the version they accepted. `if_match` must name the current hash.
     pub async fn publish_manifest(
@@ -59,7 +74,7 @@ impl Engine {
         if_match: Option<Digest>,
         change_note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
-        self.owned(by, agent).await?;
+        self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         let note = change_note.map(|note| texts::one_line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
         self.publish_checked(by, agent, checked, if_match, note.as_deref()).await
@@ -73,10 +88,10 @@ impl Engine {
         if_match: Option<Digest>,
         note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
-        self.check_quota(by).await?;
-        let _turn = self.agent_locks().enter(agent).await;
+        self.runtime.check_quota(by).await?;
+        let _turn = self.locks.enter(agent).await;
         loop {
-            let account = self.owned(by, agent).await?;
+            let account = self.accounts.owned(by, agent).await?;
             if if_match.is_some_and(|hash| account.manifest_hash != Some(hash)) {
                 return Err(stale(&account));
             }
@@ -84,16 +99,16 @@ impl Engine {
             if !planned.publication.changed {
                 return Ok(planned.publication);
             }
-            match self.commit_and_notify(planned.changes.into_iter().map(Into::into).collect()).await {
+            match self.mailbox.commit_and_notify(planned.changes.into_iter().map(Into::into).collect()).await {
                 // A consent changed meanwhile in another process: plan again.
                 Err(StoreError::Conflict(Conflict::Moved | Conflict::Exists)) => continue,
                 other => other?,
             }
             for relation in &planned.relations {
-                self.access_table().set_consent(relation);
+                self.access.table.set_consent(relation);
             }
             let publication = planned.publication;
-            self.meter().manifest_published(
+            self.runtime.meter().manifest_published(
                 checked.as_ref().map_or(0, |checked| checked.canonical.len()),
                 publication.verdict.breaking,
             );
@@ -101,21 +116,21 @@ impl Engine {
         }
     }
 
-    /// Judges a manifest as [`Engine::publish_manifest`] would, without storing anything.
+    /// Judges a manifest as [`Manifests::publish_manifest`] would, without storing anything.
     pub async fn judge_manifest(
         &self,
         by: &Caller,
         agent: &AgentId,
         manifest: Option<&[u8]>,
     ) -> Result<Publication, ConsentError> {
-        let account = self.owned(by, agent).await?;
+        let account = self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
     }
 
     /// The current manifest; `None` when the agent has none.
     pub async fn current_manifest(&self, account: &Account) -> Result<Option<ManifestVersion>, EngineError> {
-        let version = self.store().manifest(&account.id, account.manifest_version).await?;
+        let version = self.store.manifest(&account.id, account.manifest_version).await?;
         Ok(version.filter(|version| version.manifest.is_some()))
     }
 
@@ -125,7 +140,7 @@ impl Engine {
         agent: &AgentId,
         version: u64,
     ) -> Result<Option<ManifestVersion>, EngineError> {
-        Ok(self.store().manifest(agent, version).await?)
+        Ok(self.store.manifest(agent, version).await?)
     }
 
     /// Versions of a manifest, newest first, before `before`.
@@ -135,20 +150,15 @@ impl Engine {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<ManifestVersion>, EngineError> {
-        Ok(self.store().manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
+        Ok(self.store.manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
     }
 
     /// Parses a manifest and compiles its schemas.
     pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<CheckedManifest>, ConsentError> {
         let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
-        let presets = self.limits().consent.presets.clone();
-        let checked = self.compute().run(move || Manifest::parse(&bytes, &presets)).await?;
+        let presets = self.runtime.limits().consent.presets.clone();
+        let checked = self.runtime.compute().run(move || Manifest::parse(&bytes, &presets)).await?;
         Ok(Some(checked?))
-    }
-
-    pub(super) async fn manifest_value(&self, account: &Account) -> Result<Option<Value>, EngineError> {
-        let version = self.store().manifest(&account.id, account.manifest_version).await?;
-        Ok(version.and_then(|version| value(version.manifest.as_deref())))
     }
 
     /// All changes that publishing would commit.
@@ -173,8 +183,8 @@ impl Engine {
             };
             return Ok(PlannedPublication { publication, changes: Vec::new(), relations: Vec::new() });
         }
-        let (now, version) = (self.now(), account.manifest_version + 1);
-        let before = self.store().lineage(&account.id).await?.unwrap_or_default();
+        let (now, version) = (self.runtime.now(), account.manifest_version + 1);
+        let before = self.store.lineage(&account.id).await?.unwrap_or_default();
         let new = checked.map(|checked| checked.manifest.source());
         let lineage = before.with(version, new);
         if lineage.names() > MAX_NAMES {
@@ -203,7 +213,7 @@ impl Engine {
             scopes: lineage.declared().into_iter().collect(),
             manifest_version: Some(version),
             manifest_hash: hash,
-            ..self.event_record(AuditEvent::ManifestPublished, by)
+            ..self.runtime.event_record(AuditEvent::ManifestPublished, by)
         };
         let words = texts::search_words(&next, new);
         let mut changes = vec![
@@ -215,7 +225,8 @@ impl Engine {
             },
             ConsentChange::Record(record),
         ];
-        let touched = impact.touched(&next, &lineage, now, &self.event_record(AuditEvent::ConsentSuspended, by));
+        let touched =
+            impact.touched(&next, &lineage, now, &self.runtime.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
         let publication = Publication {
             version,
@@ -237,22 +248,22 @@ impl Engine {
         new: Option<&Value>,
         before: Lineage,
     ) -> Result<PublicationImpact, ConsentError> {
-        let relations = self.store().active_relations(Some(&account.id)).await?;
+        let relations = self.store.active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
         accepted.push(account.manifest_version);
         accepted.sort_unstable();
         accepted.dedup();
         let mut manifests = Vec::with_capacity(accepted.len());
         for version in accepted {
-            let kept = self.store().manifest(&account.id, version).await?;
+            let kept = self.store.manifest(&account.id, version).await?;
             manifests.push((version, kept.and_then(|kept| value(kept.manifest.as_deref()))));
         }
-        let (new, policy) = (new.cloned(), self.limits().consent.policy);
+        let (new, policy) = (new.cloned(), self.runtime.limits().consent.policy);
         let current = account.manifest_version;
         let judge = move || PublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
         let judged = match by.principal {
-            Principal::Operator => self.compute().run_for_operator(judge).await,
-            _ => self.compute().run(judge).await,
+            Principal::Operator => self.runtime.compute().run_for_operator(judge).await,
+            _ => self.runtime.compute().run(judge).await,
         };
         Ok(judged?)
     }

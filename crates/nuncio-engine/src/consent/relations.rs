@@ -1,6 +1,15 @@
 //! Relations: what a person allows an agent, changed or revoked by an entry that the person's device signs.
 
+use crate::access::Access;
+use crate::consent::Accounts;
+use crate::consent::AgentLocks;
+use crate::consent::Mailbox;
+use crate::consent::Manifests;
+use crate::consent::People;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::account::Account;
@@ -18,7 +27,6 @@ use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
 use super::signing::Ed25519;
-use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
@@ -50,17 +58,29 @@ pub struct LedgerSlice {
     pub devices: Vec<Device>,
 }
 
-impl Engine {
+/// What people allow agents: relations and their ledgers.
+pub struct Consent {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) manifests: Arc<Manifests>,
+    pub(crate) people: Arc<People>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) locks: Arc<AgentLocks>,
+}
+
+impl Consent {
     /// Creates a relation between a person and an agent.
     ///
     /// # Errors
     /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn establish_relation(&self, by: &Caller, new: NewRelation) -> Result<Relation, ConsentError> {
-        let (person, device) = self.on_device(by).await?;
-        let _turn = self.agent_locks().enter(&new.agent).await;
+        let (person, device) = self.people.on_device(by).await?;
+        let _turn = self.locks.enter(&new.agent).await;
         loop {
-            let account = self.account(&new.agent).await?;
-            if let Some(known) = self.store().relation_between(&person, &new.agent).await? {
+            let account = self.accounts.account(&new.agent).await?;
+            if let Some(known) = self.store.relation_between(&person, &new.agent).await? {
                 let message = format!("{person} deals with agent {} already: change relation {}", new.agent, known.id);
                 return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(known.id)));
             }
@@ -69,10 +89,10 @@ impl Engine {
             // The server chose the id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
-                _ => RelationId::parse(&random_name(self.entropy(), "rel_"))?,
+                _ => RelationId::parse(&random_name(self.runtime.entropy(), "rel_"))?,
             };
-            let blank = Relation::new(id, person.clone(), new.agent.clone(), self.now());
-            let entry = self.signed(new.consent.signed.as_ref(), &device, account.created_at, |at| {
+            let blank = Relation::new(id, person.clone(), new.agent.clone(), self.runtime.now());
+            let entry = self.people.signed(new.consent.signed.as_ref(), &device, account.created_at, |at| {
                 blank.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
             let relation = self.accepted(&Relation { created_at: entry.at, ..blank }, &entry, &asked)?;
@@ -91,18 +111,18 @@ impl Engine {
             };
             changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentGiven, by, &relation, &device));
-            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 Err(StoreError::Conflict(Conflict::Exists)) => {
                     // Another request was first, or the id is taken; this entry cannot be used.
-                    let known = self.store().relation_between(&person, &new.agent).await?;
+                    let known = self.store.relation_between(&person, &new.agent).await?;
                     let id = known.map_or(relation.id, |known| known.id);
                     let message = format!("relation {id} exists already; ask again without a signature");
                     return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(id)));
                 }
                 other => other?,
             }
-            self.access_table().set_consent(&relation);
+            self.access.table.set_consent(&relation);
             return Ok(relation);
         }
     }
@@ -114,14 +134,14 @@ impl Engine {
         id: &RelationId,
         consent: NewConsent,
     ) -> Result<Relation, ConsentError> {
-        let (person, device) = self.on_device(by).await?;
+        let (person, device) = self.people.on_device(by).await?;
         let agent = self.active(&person, id).await?.agent;
-        let _turn = self.agent_locks().enter(&agent).await;
+        let _turn = self.locks.enter(&agent).await;
         loop {
             let before = self.active(&person, id).await?;
-            let account = self.account(&agent).await?;
+            let account = self.accounts.account(&agent).await?;
             let asked = self.asked(&account, &consent).await?;
-            let entry = self.signed(consent.signed.as_ref(), &device, before.updated_at, |at| {
+            let entry = self.people.signed(consent.signed.as_ref(), &device, before.updated_at, |at| {
                 before.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
             let relation = self.accepted(&before, &entry, &asked)?;
@@ -142,11 +162,11 @@ impl Engine {
             ];
             changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentChanged, by, &relation, &device));
-            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
-            self.access_table().set_consent(&relation);
+            self.access.table.set_consent(&relation);
             return Ok(relation);
         }
     }
@@ -161,12 +181,13 @@ impl Engine {
         id: &RelationId,
         signed: Option<&LedgerEntry>,
     ) -> Result<Relation, ConsentError> {
-        let (person, device) = self.on_device(by).await?;
+        let (person, device) = self.people.on_device(by).await?;
         let agent = self.active(&person, id).await?.agent;
-        let _turn = self.agent_locks().enter(&agent).await;
+        let _turn = self.locks.enter(&agent).await;
         loop {
             let before = self.active(&person, id).await?;
-            let entry = self.signed(signed, &device, before.updated_at, |at| before.draft_revoke(&device.id, at))?;
+            let entry =
+                self.people.signed(signed, &device, before.updated_at, |at| before.draft_revoke(&device.id, at))?;
             let relation = before.revoke(&entry).map_err(impossible)?;
             let happening =
                 Notification::RelationRevoked { agent: agent.clone(), relation: id.clone(), person: person.clone() };
@@ -180,18 +201,18 @@ impl Engine {
             ];
             changes.extend(self.notifications(&relation, happening));
             changes.push(self.recorded(AuditEvent::ConsentRevoked, by, &relation, &device));
-            match self.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
-            self.access_table().set_consent(&relation);
+            self.access.table.set_consent(&relation);
             return Ok(relation);
         }
     }
 
     /// A relation, visible to its person, its agent and the operator.
     pub async fn relation(&self, by: &Caller, id: &RelationId) -> Result<Relation, ConsentError> {
-        let relation = self.store().relation(id).await?.filter(|relation| match &by.principal {
+        let relation = self.store.relation(id).await?.filter(|relation| match &by.principal {
             Principal::Person(person) => relation.person == *person,
             Principal::Agent(agent) => relation.agent == *agent,
             Principal::Operator => true,
@@ -207,7 +228,7 @@ impl Engine {
         after: Option<&RelationId>,
         limit: usize,
     ) -> Result<Vec<Relation>, EngineError> {
-        Ok(self.store().relations_of(person, after, limit.min(PAGE)).await?)
+        Ok(self.store.relations_of(person, after, limit.min(PAGE)).await?)
     }
 
     /// Ledger entries after `after`, for the person or the agent to verify.
@@ -219,27 +240,27 @@ impl Engine {
         limit: usize,
     ) -> Result<LedgerSlice, ConsentError> {
         let relation = self.relation(by, id).await?;
-        let entries = self.store().ledger(id, after, limit.min(PAGE)).await?;
-        Ok(LedgerSlice { entries, devices: self.store().devices(&relation.person).await? })
+        let entries = self.store.ledger(id, after, limit.min(PAGE)).await?;
+        Ok(LedgerSlice { entries, devices: self.store.devices(&relation.person).await? })
     }
 
     /// Verifies a relation's ledger, and that the relation allows no more than the ledger does.
     pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
-        let relation = self.store().relation(id).await?.ok_or_else(|| unknown(id))?;
-        let devices = self.store().devices(&relation.person).await?;
+        let relation = self.store.relation(id).await?.ok_or_else(|| unknown(id))?;
+        let devices = self.store.devices(&relation.person).await?;
         let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519);
         let broken =
             |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} does not hold: {why}"));
         let mut after = 0;
         loop {
-            let entries = self.store().ledger(id, after, PAGE).await?;
+            let entries = self.store.ledger(id, after, PAGE).await?;
             let Some(last) = entries.last() else { break };
             after = last.seq;
             entries.iter().try_for_each(|entry| verifier.take(entry)).map_err(|why| broken(why.to_string()))?;
         }
         let standing = verifier.standing().ok_or_else(|| broken("it is empty".to_owned()))?;
         let allowed = |scope: &ScopeId| standing.granted.contains_key(scope) && !standing.suspended.contains(scope);
-        let more = relation.effective(self.now()).find(|grant| !allowed(&grant.scope));
+        let more = relation.effective(self.runtime.now()).find(|grant| !allowed(&grant.scope));
         if let Some(grant) = more {
             return Err(broken(format!("it does not allow {}, but the relation does", grant.scope)));
         }
@@ -251,25 +272,26 @@ impl Engine {
 
     /// Uses up a one-time consent; returns false if there was none.
     pub async fn use_consent(&self, id: &RelationId, scope: &ScopeId) -> Result<bool, EngineError> {
-        let Some(relation) = self.store().relation(id).await? else { return Ok(false) };
-        let once = relation.effective(self.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
+        let Some(relation) = self.store.relation(id).await? else { return Ok(false) };
+        let once =
+            relation.effective(self.runtime.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
         let Some(once) = once else { return Ok(false) };
-        match self.store().commit(vec![Change::UseGrant(once.id.clone())]).await {
+        match self.store.commit(vec![Change::UseGrant(once.id.clone())]).await {
             Err(StoreError::Conflict(Conflict::GrantUsed)) => return Ok(false),
             other => other?,
         }
         if let Some(used) = relation.use_once(&once.id) {
-            self.access_table().set_consent(&used);
+            self.access.table.set_consent(&used);
         }
         Ok(true)
     }
 
     async fn has_room(&self, person: &PersonName) -> Result<(), ConsentError> {
-        let most = self.limits().consent.relations_per_person;
+        let most = self.runtime.limits().consent.relations_per_person;
         let mut active = 0;
         let mut after = None;
         loop {
-            let page = self.store().relations_of(person, after.as_ref(), PAGE).await?;
+            let page = self.store.relations_of(person, after.as_ref(), PAGE).await?;
             active += page.iter().filter(|relation| relation.is_active()).count();
             if active >= most {
                 return Err(ConsentError::limit("agents this person deals with", most));
@@ -282,7 +304,7 @@ impl Engine {
     }
 
     async fn active(&self, person: &PersonName, id: &RelationId) -> Result<Relation, ConsentError> {
-        let relation = self.store().relation(id).await?;
+        let relation = self.store.relation(id).await?;
         relation.filter(|relation| relation.person == *person && relation.is_active()).ok_or_else(|| unknown(id))
     }
 
@@ -293,10 +315,10 @@ impl Engine {
         if unseen || seen.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(stale(account));
         }
-        let current = self.store().manifest(&account.id, account.manifest_version).await?;
+        let current = self.store.manifest(&account.id, account.manifest_version).await?;
         let text = current.and_then(|version| version.manifest);
         // The rules may have changed since it was published.
-        let manifest = self.read_manifest(text.as_deref().map(str::as_bytes)).await?;
+        let manifest = self.manifests.read_manifest(text.as_deref().map(str::as_bytes)).await?;
         let manifest = manifest.map(|checked| checked.manifest);
         let levels: BTreeMap<ScopeId, Sensitivity> =
             manifest.iter().flat_map(|it| &it.scopes).map(|scope| (scope.id.clone(), scope.sensitivity)).collect();
@@ -314,7 +336,7 @@ impl Engine {
             let message = format!("agent {} does not work without {}", account.id, list(&missing));
             return Err(ConsentError::with(Code::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
         }
-        let now = self.now();
+        let now = self.runtime.now();
         let over: Vec<_> = wishes
             .iter()
             .filter(|(_, term)| matches!(term, GrantTerm::Until(end) if *end <= now))
@@ -336,7 +358,8 @@ impl Engine {
         asked: &CheckedConsent,
     ) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
-        let name = || GrantId::parse(&random_name(self.entropy(), "con_")).expect("a random name is a grant id");
+        let name =
+            || GrantId::parse(&random_name(self.runtime.entropy(), "con_")).expect("a random name is a grant id");
         before.accept(entry, level, name).map_err(impossible)
     }
 
@@ -345,7 +368,7 @@ impl Engine {
         let (person, agent) = (Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone()));
         [(person, happening.clone()), (agent, happening)].map(|(recipient, happening)| ConsentChange::PutMail {
             recipient,
-            at: self.now(),
+            at: self.runtime.now(),
             happening,
         })
     }
@@ -359,7 +382,7 @@ impl Engine {
             scopes: scopes(relation),
             manifest_version: Some(relation.accepted.version),
             manifest_hash: relation.accepted.hash,
-            ..self.event_record(happened, by)
+            ..self.runtime.event_record(happened, by)
         })
     }
 }

@@ -10,8 +10,8 @@ use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
 use super::error::{ConsentError, ConsentErrorDetails};
-use crate::Engine;
 use crate::access::{Caller, Credential};
+use crate::consent::People;
 
 /// Verifies Ed25519 signatures.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,7 +23,7 @@ impl CheckSignature for Ed25519 {
     }
 }
 
-impl Engine {
+impl People {
     /// The calling person and the valid device they use.
     pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), Credential::Device(id)) = (&by.principal, &by.credential) else {
@@ -43,7 +43,7 @@ impl Engine {
         not_before: Timestamp,
         expected: impl Fn(Timestamp) -> LedgerEntry,
     ) -> Result<LedgerEntry, ConsentError> {
-        let now = self.now().max(not_before);
+        let now = self.runtime.now().max(not_before);
         let to_sign = |why: &str| {
             let message = format!(
                 "{why}: check the entry in params.entry, sign it with this device and repeat the request with it"
@@ -54,7 +54,7 @@ impl Engine {
             return to_sign("what is allowed must be signed");
         };
         let waited = signed.at.until(now);
-        if signed.at < not_before || signed.at > now || waited > self.limits().consent.signing_window {
+        if signed.at < not_before || signed.at > now || waited > self.runtime.limits().consent.signing_window {
             return to_sign("what was signed is too old, or its time is not this server's");
         }
         let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };

@@ -19,8 +19,8 @@ use super::recent::{CachedConversation, CachedHistory};
 use super::sessions::{Idempotency, remember};
 use super::settings::SettingsPatch;
 use super::turn::{PermissionAnswer, ReplyWhen, RunningTurn};
-use crate::Engine;
 use crate::access::Caller;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
 
@@ -35,14 +35,14 @@ pub struct TurnRequest {
 /// History entry of a tool call that the client never answered.
 const ABANDONED: &str = "Tool call not run: the conversation went on without it";
 
-impl Engine {
+impl Conversations {
     /// Begins a turn, or returns the one that the same request began before. The turn runs whether or not anyone reads
     /// it.
     ///
     /// # Errors
     /// The request does not fit the session. The store is unchanged.
     pub async fn begin_turn(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         session: &str,
         request: TurnRequest,
@@ -51,12 +51,12 @@ impl Engine {
         self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenBegun).await
     }
 
-    /// Like [`Engine::begin_turn`], but returns when the turn is over.
+    /// Like [`Conversations::begin_turn`], but returns when the turn is over.
     ///
     /// # Errors
     /// The request does not fit the session. The store is unchanged.
     pub async fn run_turn(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         session: &str,
         request: TurnRequest,
@@ -68,27 +68,27 @@ impl Engine {
     }
 
     async fn start_turn(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         session: &str,
         request: TurnRequest,
         idempotency: Option<Idempotency>,
         told: ReplyWhen,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        if self.is_closing() {
+        if self.runtime.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
-        let session_lock = self.live().lock_session(session).await;
+        let session_lock = self.live.lock_session(session).await;
         let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
             return self.turn_of(&session, before.turn).await;
         }
-        self.check_quota(caller).await?;
+        self.runtime.check_quota(caller).await?;
         if session.running {
             return Err(StoreError::Conflict(Conflict::TurnRunning).into());
         }
-        let served = self.agent(session.agent.as_str())?;
+        let served = self.agents.agent(session.agent.as_str())?;
         check_mode(&served.agent, request.mode)?;
         let changes_settings = !request.settings.is_empty();
         session.settings = self.patched(&served.agent, &session.id, session.settings, request.settings)?;
@@ -101,7 +101,7 @@ impl Engine {
             number,
             mode: request.mode,
             protocol: request.protocol,
-            at: self.now(),
+            at: self.runtime.now(),
             settings: changes_settings.then(|| session.settings.clone()),
         }];
         if !session.pending.is_empty() {
@@ -121,9 +121,9 @@ impl Engine {
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
 
-        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(self.closed()));
+        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(self.runtime.closed()));
         let running = RunningTurn {
-            engine: self.clone(),
+            conversations: Arc::clone(self),
             turn: Arc::clone(&turn),
             caller: caller.clone(),
             protocol: request.protocol,
@@ -132,22 +132,22 @@ impl Engine {
             history,
             permissions: opening.permissions,
             asked: Vec::new(),
-            began: self.now(),
-            deadline: self.now().after(self.limits().turn),
+            began: self.runtime.now(),
+            deadline: self.runtime.now().after(self.runtime.limits().turn),
         };
         let span =
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
         // Runs in its own task, so that a stored turn continues even if the requester disconnects
         // before the answer.
         let (answer, begun) = oneshot::channel();
-        self.tasks().spawn(running.begin(changes, session_lock, answer, told).instrument(span));
+        self.runtime.tasks().spawn(running.begin(changes, session_lock, answer, told).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }
 
     /// The caller's session, and its history if cached.
     async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, Option<CachedHistory>), EngineError> {
-        let kept = SessionId::parse(id).ok().and_then(|id| self.recent().take(&id, &caller.principal));
+        let kept = SessionId::parse(id).ok().and_then(|id| self.recent.take(&id, &caller.principal));
         match kept {
             Some(CachedConversation { session, history }) => Ok((session, Some(history))),
             None => Ok((self.session(caller, id).await?, None)),
@@ -161,7 +161,7 @@ impl Engine {
         session: &str,
         number: Option<u64>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        let _session_lock = self.live().lock_session(session).await;
+        let _session_lock = self.live.lock_session(session).await;
         let session = self.session(caller, session).await?;
         self.turn_of(&session, number).await
     }
@@ -170,8 +170,8 @@ impl Engine {
     pub async fn cancel_turn(&self, caller: &Caller, session: &str) -> Result<Arc<LiveTurn>, EngineError> {
         let session = self.session(caller, session).await?;
         let live = {
-            let _session_lock = self.live().lock_session(session.id.as_str()).await;
-            self.live().find(&session.id)
+            let _session_lock = self.live.lock_session(session.id.as_str()).await;
+            self.live.find(&session.id)
         };
         let Some(turn) = live else {
             return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session"));
@@ -183,18 +183,18 @@ impl Engine {
 
     async fn turn_of(&self, session: &Session, number: Option<u64>) -> Result<Arc<LiveTurn>, EngineError> {
         let number = number.unwrap_or(session.turns);
-        if let Some(live) = self.live().find(&session.id).filter(|live| live.number == number) {
+        if let Some(live) = self.live.find(&session.id).filter(|live| live.number == number) {
             return Ok(live);
         }
         let missing = || {
             let message = format!("session {} has had {} turns; there is no turn {number}", session.id, session.turns);
             EngineError::new(Code::TurnNotFound, message)
         };
-        let turn = self.store().turn(&session.id, number).await?.ok_or_else(missing)?;
+        let turn = self.store.turn(&session.id, number).await?.ok_or_else(missing)?;
         if turn.state == TurnState::Running {
             return Err(missing());
         }
-        let bytes = self.store().turn_events(&session.id, number).await?.ok_or_else(missing)?;
+        let bytes = self.store.turn_events(&session.id, number).await?.ok_or_else(missing)?;
         let log = EventLog::from_bytes(&bytes)
             .ok_or_else(|| EngineError::new(Code::Internal, "the stored events of this turn are damaged"))?;
         Ok(Arc::new(LiveTurn::with_log(session.id.clone(), number, turn.mode, log)))

@@ -1,5 +1,6 @@
 //! Recovery after a crash: running turns and calls are closed and marked as interrupted. Nothing is run again.
 
+use nuncio_core::ids::ApprovalId;
 use std::collections::HashSet;
 
 use nuncio_core::Code;
@@ -14,7 +15,7 @@ use nuncio_core::turn::{Stop, StopReason, Turn, TurnError, turn_id};
 
 use serde_json::Value;
 
-use crate::Engine;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{Change, ResultTarget, StartedCall, StoredMessage};
 
@@ -30,33 +31,33 @@ pub struct RecoveryReport {
     pub approvals: usize,
 }
 
-impl Engine {
-    /// Closes what the previous process left open. Called once, before anything is served.
-    pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
-        let turns = self.store().running_turns().await?;
-        let calls = self.store().started_calls().await?;
+impl Conversations {
+    /// Closes turns, calls and approvals that the previous process left open, except the `lasting` approvals.
+    pub(crate) async fn recover(&self, lasting: &HashSet<ApprovalId>) -> Result<RecoveryReport, EngineError> {
+        let turns = self.store.running_turns().await?;
+        let calls = self.store.started_calls().await?;
         for turn in &turns {
             let stop = interrupted(turn);
             self.close_turn(turn, calls.iter().filter(|call| call.belongs_to(turn)).collect(), stop, None).await?;
         }
         // Calls without a turn, or whose turn was closed by other means.
-        for call in self.store().started_calls().await? {
+        for call in self.store.started_calls().await? {
             let changes = self.close_call(&call);
             let is_result = |change: &&Change| matches!(change, Change::AppendMessage { .. });
             let without_result: Vec<_> = changes.iter().filter(|change| !is_result(change)).cloned().collect();
-            self.record_end(changes, || without_result).await?;
+            self.records.record_end(changes, || without_result).await?;
         }
-        let begun = self.store().begun_calls().await?;
+        let begun = self.store.begun_calls().await?;
         for (execution, warrant) in &begun {
-            self.store().commit(self.close_attempt(execution, warrant)).await?;
+            self.store.commit(self.close_attempt(execution, warrant)).await?;
         }
-        let approvals = self.close_stale_approvals().await?;
+        let approvals = self.approvals.close_stale_approvals(lasting).await?;
         Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = AuditOutcome::Failed { code: Code::Interrupted };
-        let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
+        let record = AuditRecord { outcome, ended_at: self.runtime.now(), ..call.record.clone() };
         let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
         if let Some(place) = call.place.as_ref().and_then(ResultTarget::message) {
             changes.push(Change::AppendMessage {
@@ -81,7 +82,7 @@ impl Engine {
             call: execution.call_id(execution.attempt),
             caller: order.caller.clone(),
             decision: AuditDecision::Allowed { by: warrant.by.clone() },
-            ended_at: self.now(),
+            ended_at: self.runtime.now(),
             outcome: if warrant.started {
                 AuditOutcome::Failed { code: Code::Interrupted }
             } else {
@@ -117,7 +118,7 @@ impl Engine {
             outcome: AuditOutcome::NotRun,
             asked_at: turn.started_at,
             started_at: None,
-            ended_at: self.now(),
+            ended_at: self.runtime.now(),
         }
     }
 
@@ -130,8 +131,8 @@ impl Engine {
         stop: Stop,
         events: Option<Vec<u8>>,
     ) -> Result<(), EngineError> {
-        let Some(session) = self.store().session(&turn.session).await? else { return Ok(()) };
-        let mut messages = self.store().messages(&turn.session, 0).await?;
+        let Some(session) = self.store.session(&turn.session).await? else { return Ok(()) };
+        let mut messages = self.store.messages(&turn.session, 0).await?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
         for place in started.iter().filter_map(|call| call.place.as_ref()?.message()) {
@@ -161,11 +162,11 @@ impl Engine {
         changes.push(Change::EndTurn {
             session: turn.session.clone(),
             number: turn.number,
-            at: self.now(),
+            at: self.runtime.now(),
             stop,
             events,
         });
-        Ok(self.store().commit(changes).await?)
+        Ok(self.store.commit(changes).await?)
     }
 }
 

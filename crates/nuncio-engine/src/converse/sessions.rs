@@ -13,8 +13,8 @@ use super::history::{HistoryKind, compact};
 use super::images;
 use super::recent::CachedConversation;
 use super::settings::SettingsPatch;
-use crate::Engine;
 use crate::access::Caller;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
 use crate::ports::store::{Change, Conflict, IdempotencyRecord, SessionCursor, StoreError, StoredMessage};
@@ -45,7 +45,7 @@ pub struct ListPage<T> {
 const PAGE: usize = 50;
 const CREATE: &str = "sessions";
 
-impl Engine {
+impl Conversations {
     /// Creates a session. The brain does not run yet.
     pub async fn create_session(
         &self,
@@ -56,10 +56,10 @@ impl Engine {
         if let Some(before) = self.recall(caller, CREATE, idempotency.as_ref()).await? {
             return Ok(before.session);
         }
-        self.check_quota(caller).await?;
-        let served = self.agent(&new.agent)?;
+        self.runtime.check_quota(caller).await?;
+        let served = self.agents.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
-        let id = SessionId::parse(&timed_name(self.entropy(), "ses_", self.now()))?;
+        let id = SessionId::parse(&timed_name(self.runtime.entropy(), "ses_", self.runtime.now()))?;
         let settings = self.patched(&served.agent, &id, SessionSettings::default(), new.settings)?;
         let session = Session {
             id: id.clone(),
@@ -71,16 +71,16 @@ impl Engine {
             running: false,
             next_message: new.messages.len() as u64,
             summary: None,
-            created_at: self.now(),
+            created_at: self.runtime.now(),
         };
         let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
         let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
         let conversation = CachedConversation { session: session.clone(), history };
         let mut changes = vec![Change::CreateSession { session, messages: new.messages }];
         changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE, it, &id, None)));
-        match self.store().commit(changes).await {
+        match self.store.commit(changes).await {
             Ok(()) => {
-                self.recent().put(conversation);
+                self.recent.put(conversation);
                 Ok(id)
             }
             // The same request came twice at once, and the other was first.
@@ -95,7 +95,7 @@ impl Engine {
     /// The session, if the caller owns it.
     pub async fn session(&self, caller: &Caller, id: &str) -> Result<Session, EngineError> {
         let found = match SessionId::parse(id) {
-            Ok(id) => self.store().session(&id).await?,
+            Ok(id) => self.store.session(&id).await?,
             Err(_) => None,
         };
         found.filter(|session| session.owner == caller.principal).ok_or_else(|| {
@@ -109,7 +109,7 @@ impl Engine {
     /// Sessions of the caller, newest first, one page at a time.
     pub async fn sessions(&self, caller: &Caller, after: Option<&str>) -> Result<ListPage<Session>, EngineError> {
         let after = after.map(read_cursor).transpose()?;
-        let mut items = self.store().sessions(&caller.principal, after.as_ref(), PAGE + 1).await?;
+        let mut items = self.store.sessions(&caller.principal, after.as_ref(), PAGE + 1).await?;
         let more = items.len() > PAGE;
         items.truncate(PAGE);
         let next = items.last().filter(|_| more).map(write_cursor);
@@ -119,19 +119,19 @@ impl Engine {
     /// Deletes a session. A running turn is cancelled.
     pub async fn delete_session(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let session = self.session(caller, id).await?;
-        let _session_lock = self.live().lock_session(session.id.as_str()).await;
-        self.store().commit(vec![Change::DeleteSession(session.id.clone())]).await?;
-        if let Some(turn) = self.live().find(&session.id) {
+        let _session_lock = self.live.lock_session(session.id.as_str()).await;
+        self.store.commit(vec![Change::DeleteSession(session.id.clone())]).await?;
+        if let Some(turn) = self.live.find(&session.id) {
             turn.cancel();
         }
-        self.recent().forget(&session.id);
+        self.recent.forget(&session.id);
         Ok(())
     }
 
     /// Messages of a session.
     pub async fn history(&self, caller: &Caller, id: &str, kind: HistoryKind) -> Result<Vec<Message>, EngineError> {
         let session = self.session(caller, id).await?;
-        let served = self.agent(session.agent.as_str());
+        let served = self.agents.agent(session.agent.as_str());
         let offered = served.as_ref().is_ok_and(|served| match kind {
             HistoryKind::Compacted => served.agent.capabilities.compacted_history,
             HistoryKind::Full => served.agent.capabilities.full_history,
@@ -143,7 +143,7 @@ impl Engine {
             };
             return Err(EngineError::new(Code::HistoryNotOffered, message));
         }
-        let messages = self.store().messages(&session.id, 0).await?;
+        let messages = self.store.messages(&session.id, 0).await?;
         Ok(match kind {
             HistoryKind::Full => messages.into_iter().map(|stored| stored.message).collect(),
             HistoryKind::Compacted => {
@@ -161,7 +161,7 @@ impl Engine {
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<IdempotencyRecord>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let before = self.store().idempotency_record(&caller.principal, request, &idempotency.key).await?;
+        let before = self.store.idempotency_record(&caller.principal, request, &idempotency.key).await?;
         if before.as_ref().is_some_and(|before| before.body != idempotency.body) {
             let message = "this Idempotency-Key came before with another body; use a new key for a new request";
             return Err(EngineError::new(Code::IdempotencyMismatch, message));

@@ -8,7 +8,7 @@ use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::schema;
 use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
 
-use crate::Engine;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 
 /// Placeholder for a secret in responses. In a request it means "unchanged".
@@ -35,7 +35,7 @@ impl SettingsPatch {
     }
 }
 
-impl Engine {
+impl Conversations {
     /// Applies a patch to the settings, or says what is wrong with it.
     pub(crate) fn patched(
         &self,
@@ -66,9 +66,11 @@ impl Engine {
                     return Err(EngineError::new(Code::BadOption, message));
                 }
                 OptionKind::Secret if value == REDACTED => continue,
-                OptionKind::Secret => {
-                    OptionValue::Sealed(self.vault().seal(self.entropy(), &secret_place(session, &option.name), &value))
-                }
+                OptionKind::Secret => OptionValue::Sealed(self.runtime.vault().seal(
+                    self.runtime.entropy(),
+                    &secret_place(session, &option.name),
+                    &value,
+                )),
             };
             settings.options.insert(option.name.clone(), value);
         }
@@ -85,7 +87,7 @@ impl Engine {
         let value = |name: &OptionName, default: &str| match settings.options.get(name) {
             Some(OptionValue::Plain(value)) => value.clone(),
             Some(OptionValue::Sealed(sealed)) => {
-                self.vault().open(&secret_place(session, name), sealed).unwrap_or_else(|| {
+                self.runtime.vault().open(&secret_place(session, name), sealed).unwrap_or_else(|| {
                     tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
                     default.to_owned()
                 })

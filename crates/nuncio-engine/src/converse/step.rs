@@ -62,7 +62,7 @@ impl RunningTurn {
                 biased;
                 thought = think => Ok(thought),
                 () = self.turn.cancellation().cancelled() => Err(self.stopped()),
-                () = async { self.engine.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
+                () = async { self.conversations.runtime.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
         let mut said = speaker.into_output();
@@ -101,7 +101,7 @@ impl RunningTurn {
         let session = &self.turn.session;
         let history = match self.history.take() {
             Some(history) => history,
-            None => self.engine.store().messages(session, 0).await?.into(),
+            None => self.conversations.store.messages(session, 0).await?.into(),
         };
         let history = self.history.insert(history);
         let mut compacted = compact(history.messages(), self.session.summary.as_ref(), self.served.brain.window());
@@ -114,12 +114,12 @@ impl RunningTurn {
         let summed_up = tokio::select! {
             text = self.served.brain.summarize(asked) => text,
             () = self.cancel().cancelled() => None,
-            () = self.engine.clock().sleep_until(self.deadline) => None,
+            () = self.conversations.runtime.clock().sleep_until(self.deadline) => None,
         };
         let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
         let summary = HistorySummary { until, text };
         let change = Change::SetSummary { session: session.clone(), summary: summary.clone() };
-        self.engine.store().commit(vec![change]).await?;
+        self.conversations.store.commit(vec![change]).await?;
         self.session.summary = Some(summary);
         Ok(compacted.with(self.session.summary.as_ref()))
     }
@@ -146,7 +146,7 @@ impl RunningTurn {
             agent: Arc::clone(agent),
             history,
             tools: own.chain(brought).collect(),
-            options: self.engine.option_values(agent, &self.turn.session, &self.session.settings),
+            options: self.conversations.option_values(agent, &self.turn.session, &self.session.settings),
         }
     }
 
@@ -274,7 +274,7 @@ impl RunningTurn {
         place: Option<ResultTarget>,
     ) -> Result<StepCallOutcome, EngineError> {
         // Boxed, so that the futures of turns stay small.
-        let called = Box::pin(self.engine.call(ToolCallRequest {
+        let called = Box::pin(self.conversations.calls.call(ToolCallRequest {
             caller: &self.caller,
             protocol: self.protocol,
             served: &self.served,
@@ -300,8 +300,10 @@ impl RunningTurn {
 
     /// The brain's call id, made unique; a random one if it gave none.
     fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
-        let random =
-            || CallId::parse(&random_name(self.engine.entropy(), "call_")).expect("a random name is a call id");
+        let random = || {
+            CallId::parse(&random_name(self.conversations.runtime.entropy(), "call_"))
+                .expect("a random name is a call id")
+        };
         let mut id = given.unwrap_or_else(random);
         let base = id.clone();
         let mut copy = 1;
@@ -331,7 +333,7 @@ impl RunningTurn {
         let change = self.appended(stored.clone());
         // The cached history is not valid until the commit succeeded.
         let history = self.history.take();
-        self.engine.store().commit(vec![change]).await?;
+        self.conversations.store.commit(vec![change]).await?;
         self.history = history.map(|mut history| {
             history.push(stored);
             history

@@ -15,15 +15,15 @@ use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
 use super::step::{StepCallOutcome, StepEnd};
 use super::unstored::UnstoredEnd;
-use crate::Engine;
 use crate::access::Caller;
 use crate::call::ClientDecision;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
 use crate::publish::PublishedAgent;
 
 pub(super) struct RunningTurn {
-    pub(super) engine: Engine,
+    pub(super) conversations: Arc<Conversations>,
     pub(super) turn: Arc<LiveTurn>,
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,
@@ -90,10 +90,10 @@ impl RunningTurn {
         answer: oneshot::Sender<Result<(), StoreError>>,
         told: ReplyWhen,
     ) {
-        let begun = self.engine.store().commit(changes).await;
+        let begun = self.conversations.store.commit(changes).await;
         if begun.is_ok() {
-            self.engine.live().put(&self.turn);
-            self.engine.meter().turn_began(&self.served.agent.name);
+            self.conversations.live.put(&self.turn);
+            self.conversations.runtime.meter().turn_began(&self.served.agent.name);
         }
         drop(session_lock);
         // Send errors are ignored: the requester disconnected.
@@ -122,10 +122,10 @@ impl RunningTurn {
             Err(error) if error.code == Code::StoreUnavailable => return Some(self.end_unstored(usage)),
             Err(error) => TurnEnding::error(error.code, error.message),
         };
-        let (engine, turn) = (self.engine.clone(), Arc::clone(&self.turn));
+        let (conversations, turn) = (Arc::clone(&self.conversations), Arc::clone(&self.turn));
         let unstored = self.end(ending, usage).await;
         if unstored.is_none() {
-            engine.live().remove(&turn);
+            conversations.live.remove(&turn);
         }
         unstored
     }
@@ -140,7 +140,7 @@ impl RunningTurn {
             let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, says, offered).await?;
         }
-        for number in 0..self.engine.limits().steps {
+        for number in 0..self.conversations.runtime.limits().steps {
             if let Some(ending) = self.interrupted() {
                 self.store_external_results(Vec::new()).await?;
                 return Ok(ending);
@@ -150,7 +150,8 @@ impl RunningTurn {
                 StepEnd::Stop(ending) => return Ok(*ending),
             }
         }
-        let message = format!("the turn took {} steps without coming to an end", self.engine.limits().steps);
+        let message =
+            format!("the turn took {} steps without coming to an end", self.conversations.runtime.limits().steps);
         Ok(TurnEnding::error(Code::TooManySteps, message))
     }
 
@@ -174,19 +175,20 @@ impl RunningTurn {
         if self.cancel().is_cancelled() {
             return Some(self.stopped());
         }
-        (self.engine.now() >= self.deadline).then(|| self.out_of_time())
+        (self.conversations.runtime.now() >= self.deadline).then(|| self.out_of_time())
     }
 
     /// Ending of a cancelled turn: by its client, or because the server stops.
     pub(super) fn stopped(&self) -> TurnEnding {
-        match self.engine.closed().is_cancelled() {
+        match self.conversations.runtime.closed().is_cancelled() {
             true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
             false => TurnEnding::cancelled(),
         }
     }
 
     pub(super) fn out_of_time(&self) -> TurnEnding {
-        let message = format!("the turn took longer than {} seconds", self.engine.limits().turn.as_secs());
+        let message =
+            format!("the turn took longer than {} seconds", self.conversations.runtime.limits().turn.as_secs());
         TurnEnding::error(Code::TurnDeadline, message)
     }
 
@@ -207,8 +209,8 @@ impl RunningTurn {
             let request = self.caller.request.as_deref();
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
-        let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.engine.now());
-        let on_disk = match self.engine.store().commit(changes).await {
+        let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.conversations.runtime.now());
+        let on_disk = match self.conversations.store.commit(changes).await {
             Ok(()) => true,
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => false,
             Err(error) => {
@@ -216,18 +218,18 @@ impl RunningTurn {
                 return Some(self.end_unstored(stop.usage));
             }
         };
-        let Self { engine, turn, served, session, history, began, .. } = self;
+        let Self { conversations, turn, served, session, history, began, .. } = self;
         if let (true, Some(mut history)) = (on_disk, history) {
             history.extend(ending.last);
             let session = Session { pending: ending.pending, running: false, ..session };
-            engine.recent().put(CachedConversation { session, history });
+            conversations.recent.put(CachedConversation { session, history });
             // Unless it was deleted meanwhile: deletion cancels the turn before it removes the cache
             // entry, so that one of the two sees the other.
             if turn.cancellation().is_cancelled() {
-                engine.recent().forget(&turn.session);
+                conversations.recent.forget(&turn.session);
             }
         }
-        engine.meter().turn_ended(&served.agent.name, &stop, began.until(engine.now()));
+        conversations.runtime.meter().turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
         turn.write(|log| log.stopped(&stop));
         None
     }
@@ -235,12 +237,12 @@ impl RunningTurn {
     /// Reports to the readers that the turn failed because it could not be stored. They do not wait for the store,
     /// which may be full for hours.
     fn end_unstored(self, usage: Option<Usage>) -> UnstoredEnd {
-        let Self { engine, turn, served, began, .. } = self;
+        let Self { conversations, turn, served, began, .. } = self;
         let stop = UnstoredEnd::stop(&turn, usage);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
-        engine.meter().turn_ended(&served.agent.name, &stop, began.until(engine.now()));
+        conversations.runtime.meter().turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
         turn.write(|log| log.stopped(&stop));
-        UnstoredEnd::new(engine, turn, stop)
+        UnstoredEnd::new(conversations, turn, stop)
     }
 
     /// Changes that end the turn: last message, pending calls, stop reason and event log.

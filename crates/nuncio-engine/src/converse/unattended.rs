@@ -13,12 +13,12 @@ use nuncio_core::session::ToolRef;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
 use super::{Idempotency, LiveTurn, NewSession, SettingsPatch, TurnRequest};
-use crate::Engine;
 use crate::access::Caller;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
-impl Engine {
+impl Conversations {
     /// Opens a session with all exposed tools except human work enabled, or returns the one opened with the same key.
     pub async fn open_unattended_session(
         &self,
@@ -38,7 +38,7 @@ impl Engine {
 
     /// Sends a text to an unattended session. The turn runs whether or not anyone waits for it.
     pub async fn begin_unattended_turn(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         session: &str,
         text: impl Into<String>,

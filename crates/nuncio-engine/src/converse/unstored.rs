@@ -8,21 +8,21 @@ use nuncio_core::event::EventLog;
 use nuncio_core::turn::{Stop, StopReason, TurnError, TurnState, Usage, turn_id};
 
 use super::live::LiveTurn;
-use crate::Engine;
+use crate::converse::Conversations;
 use crate::error::EngineError;
 
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// A turn that ended for its readers but still runs in the store.
 pub(super) struct UnstoredEnd {
-    engine: Engine,
+    conversations: Arc<Conversations>,
     turn: Arc<LiveTurn>,
     stop: Stop,
 }
 
 impl UnstoredEnd {
-    pub(super) fn new(engine: Engine, turn: Arc<LiveTurn>, stop: Stop) -> Self {
-        Self { engine, turn, stop }
+    pub(super) fn new(conversations: Arc<Conversations>, turn: Arc<LiveTurn>, stop: Stop) -> Self {
+        Self { conversations, turn, stop }
     }
 
     pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> Stop {
@@ -40,31 +40,31 @@ impl UnstoredEnd {
     /// Retries to store the end; until then the session accepts no other turn. If the server stops first, the next
     /// start closes the turn.
     pub(super) async fn store_later(unstored: Option<Self>) {
-        let Some(Self { engine, turn, stop }) = unstored else { return };
+        let Some(Self { conversations, turn, stop }) = unstored else { return };
         let mut pause = Duration::from_millis(100);
         loop {
             tokio::select! {
-                () = engine.clock().sleep_until(engine.now().after(pause)) => {}
-                () = engine.closing().cancelled() => return,
+                () = conversations.runtime.clock().sleep_until(conversations.runtime.now().after(pause)) => {}
+                () = conversations.runtime.closing().cancelled() => return,
             }
-            match engine.close_unstored(&turn, &stop).await {
+            match conversations.close_unstored(&turn, &stop).await {
                 Ok(()) => break,
                 Err(error) => tracing::debug!(%error, session = %turn.session, "the end of a turn is not stored yet"),
             }
             pause = (pause * 2).min(MAX_PAUSE);
         }
-        engine.live().remove(&turn);
+        conversations.live.remove(&turn);
     }
 }
 
-impl Engine {
+impl Conversations {
     /// Ends a turn in the store as its readers saw it, and closes its open calls.
     async fn close_unstored(&self, live: &LiveTurn, stop: &Stop) -> Result<(), EngineError> {
-        let Some(turn) = self.store().turn(&live.session, live.number).await? else { return Ok(()) };
+        let Some(turn) = self.store.turn(&live.session, live.number).await? else { return Ok(()) };
         if turn.state != TurnState::Running {
             return Ok(());
         }
-        let calls = self.store().started_calls().await?;
+        let calls = self.store.started_calls().await?;
         let events = live.read(EventLog::to_bytes);
         self.close_turn(&turn, calls.iter().filter(|call| call.belongs_to(&turn)).collect(), stop.clone(), Some(events))
             .await

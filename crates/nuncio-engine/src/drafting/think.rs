@@ -9,9 +9,9 @@ use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
 use super::blueprint::{Blueprint, MAX_BYTES};
-use crate::Engine;
 use crate::access::Caller;
 use crate::converse::{NewSession, SettingsPatch};
+use crate::drafting::Drafts;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -47,10 +47,10 @@ pub(super) struct BrainQuestion {
     pub(super) by: Protocol,
 }
 
-impl Engine {
+impl Drafts {
     /// Has a brain write a protocol. All tools are disabled, so that it can cause nothing.
     pub(super) async fn write_blueprint(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         served: &Arc<PublishedAgent>,
         wanted: &Value,
@@ -61,7 +61,7 @@ impl Engine {
             settings: SettingsPatch { tools: Some(Vec::new()), ..SettingsPatch::default() },
             messages: Vec::new(),
         };
-        let session = self.create_session(caller, new, None).await?;
+        let session = self.conversations.create_session(caller, new, None).await?;
         let read = |text: &str| {
             let value =
                 extract_json(text).ok_or_else(|| vec![document_fault("the answer is not one JSON document")])?;
@@ -79,16 +79,16 @@ impl Engine {
     /// Asks a question and parses the answer; asks once more with the faults. The session is deleted afterwards even if
     /// the caller disconnects. The inner error lists the remaining faults.
     pub(super) async fn ask_brain_for_json<T: Send + 'static>(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         asking: BrainQuestion,
         read: impl Fn(&str) -> Result<T, Vec<SchemaViolation>> + Send + 'static,
     ) -> Result<Result<T, String>, EngineError> {
-        let (engine, caller) = (self.clone(), caller.clone());
-        let asking = self.tasks().spawn(async move {
+        let (drafts, caller) = (Arc::clone(self), caller.clone());
+        let asking = self.runtime.tasks().spawn(async move {
             let session = asking.session.clone();
-            let outcome = engine.exchange(&caller, asking, read).await;
-            if let Err(error) = engine.delete_session(&caller, session.as_str()).await {
+            let outcome = drafts.exchange(&caller, asking, read).await;
+            if let Err(error) = drafts.conversations.delete_session(&caller, session.as_str()).await {
                 tracing::warn!(%error, %session, "a conversation is left over");
             }
             outcome
@@ -105,7 +105,7 @@ impl Engine {
         let BrainQuestion { session, mut text, by } = asking;
         let mut wrong = String::new();
         for _ in 0..ATTEMPTS {
-            let turn = self.begin_unattended_turn(caller, session.as_str(), text, by, None).await?;
+            let turn = self.conversations.begin_unattended_turn(caller, session.as_str(), text, by, None).await?;
             turn.finished().await;
             match turn.answer() {
                 Err(failure) => return Ok(Err(failure.message)),

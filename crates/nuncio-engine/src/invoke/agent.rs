@@ -8,10 +8,10 @@ use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
 use super::queue::LiveExecution;
-use crate::Engine;
 use crate::access::Caller;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
+use crate::invoke::Executions;
 use crate::skills::PublishedSkill;
 
 pub(super) const TEXT: &str = "text";
@@ -34,12 +34,12 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
     if faults.is_empty() { Ok(inputs) } else { Err(faults) }
 }
 
-impl Engine {
+impl Executions {
     /// Deletes the temporary session that a stopped process left.
     pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
         let owner = &execution.order.caller;
-        match self.store().idempotency_record(owner, "sessions", execution.id.as_str()).await? {
-            Some(left) => self.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
+        match self.store.idempotency_record(owner, "sessions", execution.id.as_str()).await? {
+            Some(left) => self.conversations.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
             None => Ok(()),
         }
     }
@@ -54,10 +54,11 @@ impl Engine {
         let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
         // The execution's id is the idempotency key, so that the session is found after a crash.
         let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
-        let session = self.open_unattended_session(caller, &offered.served, Some(idempotency)).await?;
+        let session = self.conversations.open_unattended_session(caller, &offered.served, Some(idempotency)).await?;
         let answer = async {
-            let turn = self.begin_unattended_turn(caller, session.as_str(), text, Protocol::Skill, None).await?;
-            self.mark_started(&execution.id, execution.attempt + 1).await;
+            let turn =
+                self.conversations.begin_unattended_turn(caller, session.as_str(), text, Protocol::Skill, None).await?;
+            self.calls.mark_started(&execution.id, execution.attempt + 1).await;
             tokio::select! {
                 () = turn.finished() => {}
                 () = live.cancel.cancelled() => {
@@ -65,7 +66,7 @@ impl Engine {
                     turn.finished().await;
                     return Ok(Err(crate::call::cancelled()));
                 }
-                () = self.clock().sleep_until(execution.order.deadline()) => {
+                () = self.runtime.clock().sleep_until(execution.order.deadline()) => {
                     turn.cancel();
                     turn.finished().await;
                     let message = "the agent did not answer in time".to_owned();
@@ -76,7 +77,7 @@ impl Engine {
         }
         .await;
         // The result is stored with the execution; the session is temporary.
-        if let Err(error) = self.delete_session(caller, session.as_str()).await {
+        if let Err(error) = self.conversations.delete_session(caller, session.as_str()).await {
             tracing::warn!(%error, %session, "the conversation of an execution is left over");
         }
         answer

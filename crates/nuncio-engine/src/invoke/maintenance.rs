@@ -1,6 +1,7 @@
 //! Maintenance of executions: renews leases, times out and deletes old executions, and resumes those that a stopped
 //! process left.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
@@ -10,8 +11,8 @@ use nuncio_core::time::Timestamp;
 use super::queue::LiveExecution;
 use super::run::{MAX_ATTEMPTS, late};
 use super::submit::LEASE;
-use crate::Engine;
 use crate::error::EngineError;
+use crate::invoke::Executions;
 use crate::ports::store::Change;
 
 /// Interval between deletions of old executions.
@@ -20,17 +21,17 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// Executions resumed or deleted per commit.
 const AT_ONCE: usize = 500;
 
-impl Engine {
+impl Executions {
     /// Resumes the unfinished executions of the previous process and starts the maintenance loop. Called once, when
     /// agents are served. Returns the number resumed.
-    pub async fn resume_executions(&self) -> Result<usize, EngineError> {
-        let left = self.store().unfinished_executions().await?;
+    pub async fn resume_executions(self: &Arc<Self>) -> Result<usize, EngineError> {
+        let left = self.store.unfinished_executions().await?;
         let resumed = left.len();
         // Only one process uses a data directory, so the previous lease holder is gone.
         let begun = left.iter().filter(|(execution, _)| execution.attempt > 0);
         let begun: Vec<_> = begun.map(|(execution, _)| execution.id.clone()).collect();
         if !begun.is_empty() {
-            self.runner().end_leftovers(&begun).await;
+            self.runner.end_leftovers(&begun).await;
         }
         for some in left.chunks(AT_ONCE) {
             let claim = |(execution, held): &(Execution, ExecutionLease)| Change::ClaimExecution {
@@ -39,44 +40,44 @@ impl Engine {
                 from: held.owner.clone(),
                 lease: self.lease(),
             };
-            self.store().commit(some.iter().map(claim).collect()).await?;
+            self.store.commit(some.iter().map(claim).collect()).await?;
             for (execution, _) in some {
                 self.resume_execution(execution.clone()).await?;
             }
         }
-        self.withdraw_stale_tasks().await?;
-        let engine = self.clone();
-        self.tasks().spawn(async move { engine.maintenance_loop().await });
+        self.inbox.withdraw_stale_tasks().await?;
+        let executions = Arc::clone(self);
+        self.runtime.tasks().spawn(async move { executions.maintenance_loop().await });
         Ok(resumed)
     }
 
-    async fn resume_execution(&self, execution: Execution) -> Result<(), EngineError> {
+    async fn resume_execution(self: &Arc<Self>, execution: Execution) -> Result<(), EngineError> {
         let order = &execution.order;
         if order.target == InvocationTarget::Agent && execution.attempt > 0 {
             self.delete_left_conversation(&execution).await?;
         }
-        let offered = self.served().skill(order.skill.as_str());
+        let offered = self.agents.published.skill(order.skill.as_str());
         // Retries configured in the agent file are not interruptions.
         let retry = offered.as_ref().and_then(|offered| offered.skill().retry);
         let most = retry.map_or(MAX_ATTEMPTS, |retry| retry.max_attempts.max(MAX_ATTEMPTS));
         let started = execution.attempt.saturating_sub(execution.unstarted);
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
-            let live = LiveExecution::new(execution, offered, self.closed());
+            let live = LiveExecution::new(execution, offered, self.runtime.closed());
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
-        self.queue().reserve_accepted(&order.caller, &order.skill);
-        let live = LiveExecution::new(execution, offered, self.closed());
-        self.tasks().spawn(self.run_queued(self.queue().enter(&live)));
+        self.queue.reserve_accepted(&order.caller, &order.skill);
+        let live = LiveExecution::new(execution, offered, self.runtime.closed());
+        self.runtime.tasks().spawn(self.run_queued(self.queue.enter(&live)));
         Ok(())
     }
 
     async fn maintenance_loop(&self) {
-        let mut renew = self.now().after(LEASE / 3);
-        let mut forget = self.now();
+        let mut renew = self.runtime.now().after(LEASE / 3);
+        let mut forget = self.runtime.now();
         loop {
-            let now = self.now();
-            for live in self.queue().expired(now) {
+            let now = self.runtime.now();
+            for live in self.queue.expired(now) {
                 let failure = late(&live.now());
                 if let Err(error) = self.end_unbegun(&live, failure).await {
                     tracing::error!(%error, "the end of an execution is not on disk; it comes with the next start");
@@ -84,7 +85,7 @@ impl Engine {
             }
             if now >= renew {
                 renew = now.after(LEASE / 3);
-                if self.queue().open() > 0 {
+                if self.queue.open() > 0 {
                     self.commit_or_log(Change::RenewLeases(self.lease())).await;
                 }
             }
@@ -94,25 +95,25 @@ impl Engine {
                     tracing::error!(%error, "execution maintenance failed");
                 }
             }
-            let next = self.queue().next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
+            let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
             tokio::select! {
-                () = self.clock().sleep_until(next) => {}
-                () = self.queue().entered.notified() => {}
-                () = self.closing().cancelled() => return,
+                () = self.runtime.clock().sleep_until(next) => {}
+                () = self.queue.entered.notified() => {}
+                () = self.runtime.closing().cancelled() => return,
             }
         }
     }
 
     /// Deletes expired executions in batches, so that other commits wait only briefly.
     pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
-        while self.store().is_any_execution_to_forget(now).await? {
-            self.store().commit(vec![Change::ForgetExecutions { at: now, limit: AT_ONCE }]).await?;
+        while self.store.is_any_execution_to_forget(now).await? {
+            self.store.commit(vec![Change::ForgetExecutions { at: now, limit: AT_ONCE }]).await?;
         }
         Ok(())
     }
 
     async fn commit_or_log(&self, change: Change) {
-        if let Err(error) = self.store().commit(vec![change]).await {
+        if let Err(error) = self.store.commit(vec![change]).await {
             tracing::error!(%error, "execution maintenance failed");
         }
     }

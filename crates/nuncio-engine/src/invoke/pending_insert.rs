@@ -1,13 +1,18 @@
 //! An accepted execution that is not stored yet. It is stored with the first commit of its first attempt, which saves a
 //! commit, or alone when something must be waited for first.
 
+use crate::ports::store::{ExecutionAttempt, ExecutionCallback};
+use nuncio_core::execution::ExecutionState;
+use nuncio_core::ids::ExecutionId;
+use nuncio_core::time::Timestamp;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, ExecutionLease};
 use tokio::sync::oneshot;
 
-use crate::Engine;
+use crate::call::Calls;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
@@ -134,7 +139,39 @@ impl PendingInsert {
     }
 }
 
-impl Engine {
+impl Calls {
+    /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
+    /// the limit.
+    pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
+        let mark = Change::MarkStarted { id: execution.clone(), owner: self.runtime.process().to_owned(), attempt };
+        if let Err(error) = self.store.commit(vec![mark]).await {
+            tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
+        }
+    }
+
+    /// Changes that end an execution: its end state, and its callback if it has one.
+    pub(crate) fn end_of_execution(
+        &self,
+        place: &ExecutionAttempt,
+        attempt: u32,
+        state: ExecutionState,
+        at: Timestamp,
+    ) -> Vec<Change> {
+        let id = &place.execution;
+        let mut changes = vec![Change::EndExecution {
+            id: id.clone(),
+            owner: self.runtime.process().to_owned(),
+            attempt,
+            state,
+            at,
+            kept_until: at.after(Duration::from_millis(place.keep_ms)),
+        }];
+        if place.callback {
+            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
+        }
+        changes
+    }
+
     /// Stores the execution if it is not stored yet.
     ///
     /// # Errors
@@ -154,11 +191,11 @@ impl Engine {
         changes: Vec<Change>,
     ) -> Result<(), StoreError> {
         let waiting = entry.and_then(|entry| entry.take().map(|taken| (entry, taken)));
-        let Some((entry, (creation, answer))) = waiting else { return self.store().commit(changes).await };
+        let Some((entry, (creation, answer))) = waiting else { return self.store.commit(changes).await };
         // Only a grant or approval can be used by another call meanwhile and make a retry necessary.
         let spends = |change: &Change| matches!(change, Change::UseGrant(_) | Change::MoveApproval { .. });
         let again = changes.iter().any(spends).then(|| creation.clone());
-        let outcome = self.store().commit(creation.merged(changes)).await;
+        let outcome = self.store.commit(creation.merged(changes)).await;
         match (&outcome, again) {
             (Ok(()), _) => entry.made(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {

@@ -7,19 +7,19 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget};
-use nuncio_core::ids::{ExecutionId, ToolName};
+use nuncio_core::ids::ToolName;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
 use super::pending_insert::PendingInsert;
 use super::queue::{LiveExecution, ends};
-use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
+use crate::invoke::Executions;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{Change, Conflict, ExecutionAttempt, ExecutionCallback, ResultTarget, StoreError};
+use crate::ports::store::{Change, Conflict, ExecutionAttempt, ResultTarget, StoreError};
 use crate::skills::PublishedSkill;
 
 /// Maximum number of program starts when the server crashes repeatedly. Attempts interrupted before the program started
@@ -58,17 +58,17 @@ pub(crate) fn ending(
     }
 }
 
-impl Engine {
+impl Executions {
     /// Runs these executions, the first in the current task, and then those that can run because of it.
-    pub(super) fn run_queued(&self, ready: Vec<Arc<LiveExecution>>) -> BoxFuture<'static, ()> {
-        let engine = self.clone();
+    pub(super) fn run_queued(self: &Arc<Self>, ready: Vec<Arc<LiveExecution>>) -> BoxFuture<'static, ()> {
+        let executions = Arc::clone(self);
         Box::pin(async move {
             let mut ready = VecDeque::from(ready);
             while let Some(live) = ready.pop_front() {
                 for other in ready.drain(..) {
-                    engine.tasks().spawn(engine.run_queued(vec![other]));
+                    executions.runtime.tasks().spawn(executions.run_queued(vec![other]));
                 }
-                ready.extend(engine.run_one(&live, None).await);
+                ready.extend(executions.run_one(&live, None).await);
             }
         })
     }
@@ -98,13 +98,13 @@ impl Engine {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
                         tokio::select! {
-                            () = self.clock().sleep_until(self.now().after(pause)) => {}
-                            () = self.closing().cancelled() => {}
+                            () = self.runtime.clock().sleep_until(self.runtime.now().after(pause)) => {}
+                            () = self.runtime.closing().cancelled() => {}
                         }
                         pause = (pause * 2).min(Duration::from_secs(30));
                     }
                 }
-                if self.is_closing() {
+                if self.runtime.is_closing() {
                     break;
                 }
             }
@@ -117,39 +117,39 @@ impl Engine {
         }
         .instrument(span)
         .await;
-        self.queue().leave(live)
+        self.queue.leave(live)
     }
 
     /// Reports the end to the meter and to the callback sender.
     fn execution_over(&self, execution: &Execution) {
-        self.meter().execution_ended(execution);
+        self.runtime.meter().execution_ended(execution);
         if execution.order.callback.is_some() {
-            self.owed().notify_one();
+            self.callbacks.owed.notify_one();
         }
     }
 
     async fn pause(&self, live: &LiveExecution, span: Duration) {
-        let until = live.order().deadline().min(self.now().after(span));
+        let until = live.order().deadline().min(self.runtime.now().after(span));
         tokio::select! {
-            () = self.clock().sleep_until(until) => {}
+            () = self.runtime.clock().sleep_until(until) => {}
             () = live.cancel.cancelled() => {}
-            () = self.closing().cancelled() => {}
+            () = self.runtime.closing().cancelled() => {}
         }
     }
 
     async fn attempt(&self, live: &LiveExecution, entry: Option<&PendingInsert>) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
-            return match self.closed().is_cancelled() {
+            return match self.runtime.closed().is_cancelled() {
                 true => Ok(AttemptEnd::Left),
                 false => self.give_up(entry, &execution, crate::call::cancelled()).await,
             };
         }
         let deadline = execution.order.deadline();
-        if self.now() >= deadline {
+        if self.runtime.now() >= deadline {
             return self.give_up(entry, &execution, late(&execution)).await;
         }
-        if self.is_closing() {
+        if self.runtime.is_closing() {
             return Ok(AttemptEnd::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
@@ -159,7 +159,7 @@ impl Engine {
         match &execution.order.target {
             InvocationTarget::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
             InvocationTarget::Agent => {
-                self.ensure_committed(entry).await?;
+                self.calls.ensure_committed(entry).await?;
                 // Boxed, so that other attempts' futures stay small.
                 Box::pin(self.run_agent(live, &execution, offered)).await
             }
@@ -186,6 +186,7 @@ impl Engine {
         };
         let began = |at| began(live, at);
         let called = self
+            .calls
             .call(ToolCallRequest {
                 caller,
                 protocol: execution.order.protocol,
@@ -213,9 +214,9 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let late = ended.at >= execution.order.deadline();
-        Ok(match ending(&place, &ended.result, late, self.closed().is_cancelled()) {
+        Ok(match ending(&place, &ended.result, late, self.runtime.closed().is_cancelled()) {
             Some(state) => AttemptEnd::Over(state, ended.at),
-            None if self.closed().is_cancelled() => AttemptEnd::Left,
+            None if self.runtime.closed().is_cancelled() => AttemptEnd::Left,
             None => {
                 let backoff = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
                 AttemptEnd::Again(backoff * 2_u32.saturating_pow(attempt - 1))
@@ -231,18 +232,18 @@ impl Engine {
     ) -> Result<AttemptEnd, EngineError> {
         let caller = &caller_of(execution);
         let attempt = execution.attempt + 1;
-        let at = self.now();
-        let (id, owner) = (execution.id.clone(), self.process().to_owned());
+        let at = self.runtime.now();
+        let (id, owner) = (execution.id.clone(), self.runtime.process().to_owned());
         let references = nuncio_core::audit::References::default();
         let warrant = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
-        match self.store().commit(vec![start]).await {
+        match self.store.commit(vec![start]).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(AttemptEnd::Left),
             other => other?,
         }
         began(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
-        if self.is_closing() && !matches!(answer, Ok(Ok(_))) {
+        if self.runtime.is_closing() && !matches!(answer, Ok(Ok(_))) {
             return Ok(AttemptEnd::Left);
         }
         let state = match answer {
@@ -254,27 +255,18 @@ impl Engine {
         self.end_execution(&live.now(), state).await
     }
 
-    /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
-    /// the limit.
-    pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
-        let mark = Change::MarkStarted { id: execution.clone(), owner: self.process().to_owned(), attempt };
-        if let Err(error) = self.store().commit(vec![mark]).await {
-            tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
-        }
-    }
-
     async fn give_up(
         &self,
         entry: Option<&PendingInsert>,
         execution: &Execution,
         failure: ExecutionFailure,
     ) -> Result<AttemptEnd, EngineError> {
-        self.ensure_committed(entry).await?;
+        self.calls.ensure_committed(entry).await?;
         self.end_execution(execution, ExecutionState::of_failure(failure)).await
     }
 
     async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<AttemptEnd, EngineError> {
-        let at = self.now();
+        let at = self.runtime.now();
         let place = ExecutionAttempt {
             execution: execution.id.clone(),
             attempt: execution.attempt,
@@ -282,36 +274,13 @@ impl Engine {
             keep_ms: execution.order.keep_ms,
             callback: execution.order.callback.is_some(),
         };
-        match self.store().commit(self.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
+        match self.store.commit(self.calls.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(AttemptEnd::Left),
             other => {
                 other?;
                 Ok(AttemptEnd::Over(state, at))
             }
         }
-    }
-
-    /// Changes that end an execution: its end state, and its callback if it has one.
-    pub(crate) fn end_of_execution(
-        &self,
-        place: &ExecutionAttempt,
-        attempt: u32,
-        state: ExecutionState,
-        at: Timestamp,
-    ) -> Vec<Change> {
-        let id = &place.execution;
-        let mut changes = vec![Change::EndExecution {
-            id: id.clone(),
-            owner: self.process().to_owned(),
-            attempt,
-            state,
-            at,
-            kept_until: at.after(Duration::from_millis(place.keep_ms)),
-        }];
-        if place.callback {
-            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
-        }
-        changes
     }
 
     /// Ends an execution that was removed from the queue before it began.
@@ -321,7 +290,7 @@ impl Engine {
             live.update(|execution| ends(execution, state.clone(), *at));
             self.execution_over(&live.now());
         }
-        self.queue().forget(live);
+        self.queue.forget(live);
         ended.map(|_| ())
     }
 }

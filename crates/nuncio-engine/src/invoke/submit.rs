@@ -15,10 +15,10 @@ use url::Url;
 use super::agent;
 use super::pending_insert::{CommitReceiver, NotifyWhen, PendingInsert};
 use super::queue::{LiveExecution, QueueLimitReached};
-use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::converse::Idempotency;
 use crate::error::EngineError;
+use crate::invoke::Executions;
 use crate::ports::entropy::timed_name;
 use crate::ports::store::{Conflict, StoreError};
 use crate::skills::{AccessDenied, PublishedSkill};
@@ -62,15 +62,19 @@ impl<E: Into<EngineError>> From<E> for SubmitError {
     }
 }
 
-impl Engine {
+impl Executions {
     /// Accepts an execution. It is stored when this returns and will reach an end state.
-    pub async fn submit(&self, caller: &Caller, submission: Submission) -> Result<SubmittedExecution, SubmitError> {
+    pub async fn submit(
+        self: &Arc<Self>,
+        caller: &Caller,
+        submission: Submission,
+    ) -> Result<SubmittedExecution, SubmitError> {
         self.submit_and_wait(caller, submission, None).await
     }
 
-    /// Like [`Engine::submit`], but waits until the execution is over or `until`.
+    /// Like [`Executions::submit`], but waits until the execution is over or `until`.
     pub async fn submit_until(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         submission: Submission,
         until: Timestamp,
@@ -84,29 +88,32 @@ impl Engine {
     }
 
     async fn submit_and_wait(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         submission: Submission,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
-        let offered =
-            self.skill(Some(caller), &submission.skill).ok_or(SubmitError::AccessDenied(AccessDenied::NotFound))?;
-        self.may_use(caller, &offered).map_err(SubmitError::AccessDenied)?;
-        if self.is_closing() {
+        let offered = self
+            .skills
+            .skill(Some(caller), &submission.skill)
+            .ok_or(SubmitError::AccessDenied(AccessDenied::NotFound))?;
+        self.skills.may_use(caller, &offered).map_err(SubmitError::AccessDenied)?;
+        if self.runtime.is_closing() {
             let message = "the server is stopping; try again in a moment";
             return Err(SubmitError::Engine(EngineError::new(Code::ShuttingDown, message)));
         }
         if let Some(before) = self.submitted_before(caller, &offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
         }
-        self.check_quota(caller).await?;
+        self.runtime.check_quota(caller).await?;
         let idempotency = submission.idempotency.clone();
         let order = self.order(caller, &offered, submission)?;
-        let id = ExecutionId::parse(&timed_name(self.entropy(), "exe_", self.now())).map_err(EngineError::from)?;
+        let id = ExecutionId::parse(&timed_name(self.runtime.entropy(), "exe_", self.runtime.now()))
+            .map_err(EngineError::from)?;
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller, &execution.order.skill);
 
-        self.queue().reserve(who, skill).map_err(SubmitError::Full)?;
+        self.queue.reserve(who, skill).map_err(SubmitError::Full)?;
         match self.accept(execution, Arc::clone(&offered), idempotency.clone(), until).await {
             Ok(execution) => Ok(SubmittedExecution { execution, again: false }),
             // The same request came twice at once, and the other was first.
@@ -121,19 +128,19 @@ impl Engine {
     /// Stores and starts the execution; a caller that disconnects changes nothing. With `until` the state at that time
     /// is returned, otherwise the accepted one.
     async fn accept(
-        &self,
+        self: &Arc<Self>,
         execution: Execution,
         offered: Arc<PublishedSkill>,
         idempotency: Option<Idempotency>,
         until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
-        let live = LiveExecution::new(execution.clone(), Some(offered), self.closed());
-        self.queue().announce(&live);
+        let live = LiveExecution::new(execution.clone(), Some(offered), self.runtime.closed());
+        self.queue.announce(&live);
         let (entry, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
         let entry = Arc::new(entry);
         let told_by = Arc::downgrade(&entry);
-        self.tasks().spawn(self.clone().insert_and_run(Arc::clone(&live), entry));
+        self.runtime.tasks().spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), entry));
         match until {
             None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
             Some(until) => self.waited(&live, &told_by, accepted, until).await.map(|()| live.now()),
@@ -141,16 +148,16 @@ impl Engine {
     }
 
     /// Background task that stores the execution and runs it if a slot is free.
-    async fn insert_and_run(self, live: Arc<LiveExecution>, entry: Arc<PendingInsert>) {
-        let ready = if self.queue().enter_at_once(&live) {
+    async fn insert_and_run(self: Arc<Self>, live: Arc<LiveExecution>, entry: Arc<PendingInsert>) {
+        let ready = if self.queue.enter_at_once(&live) {
             let ready = self.run_one(&live, Some(&entry)).await;
             entry.notify_committed();
             ready
-        } else if self.ensure_committed(Some(&entry)).await.is_ok() {
+        } else if self.calls.ensure_committed(Some(&entry)).await.is_ok() {
             entry.notify_committed();
-            self.queue().enter(&live)
+            self.queue.enter(&live)
         } else {
-            return self.queue().give_up(&live);
+            return self.queue.give_up(&live);
         };
         // Usually nothing waits for the slot.
         if !ready.is_empty() {
@@ -189,12 +196,12 @@ impl Engine {
     ) -> Result<Option<SubmittedExecution>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
         let skill = &offered.skill().id;
-        let found = self.store().execution_by_key(&caller.principal, skill, &idempotency.key).await?;
+        let found = self.store.execution_by_key(&caller.principal, skill, &idempotency.key).await?;
         let Some((id, body)) = found else { return Ok(None) };
         let execution = match self.execution(caller, id.as_str()).await {
             // Its retention ended; its key is deleted with it.
             Err(error) if error.code == Code::ExecutionNotFound => {
-                self.forget_executions(self.now()).await?;
+                self.forget_executions(self.runtime.now()).await?;
                 return Ok(None);
             }
             found => found?,
@@ -224,8 +231,8 @@ impl Engine {
             }
             None => agent::check_inputs(submission.inputs).map_err(SubmitError::Inputs)?,
         };
-        let limits = self.queue().limits();
-        let timeout = self.execution_timeout(offered);
+        let limits = self.queue.limits();
+        let timeout = self.skills.execution_timeout(offered);
         let timeout = submission.timeout.map_or(timeout, |asked| asked.min(timeout));
         let scopes = match &caller.credential {
             Credential::Token { scopes, .. } => scopes.to_vec(),
@@ -245,14 +252,14 @@ impl Engine {
             priority: submission.priority,
             trace: submission.trace,
             callback: submission.callback,
-            created_at: self.now(),
+            created_at: self.runtime.now(),
             timeout_ms: millis(timeout),
             keep_ms: millis(skill.retention.unwrap_or(limits.keep)),
         })
     }
 
     pub(crate) fn lease(&self) -> ExecutionLease {
-        ExecutionLease { owner: self.process().to_owned(), until: self.now().after(LEASE) }
+        ExecutionLease { owner: self.runtime.process().to_owned(), until: self.runtime.now().after(LEASE) }
     }
 }
 

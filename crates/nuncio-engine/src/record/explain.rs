@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Checkpoint;
-use crate::Engine;
 use crate::consent::Ed25519;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
+use crate::record::Records;
 
 /// Maximum number of records per call id; ids chosen by callers can repeat.
 const MOST_RECORDS: usize = 20;
@@ -65,7 +65,7 @@ pub enum EvidenceState {
     NotKept,
 }
 
-impl Engine {
+impl Records {
     /// Finds the audit records of a call and checks every record they refer to.
     pub async fn explain_call(
         &self,
@@ -74,7 +74,7 @@ impl Engine {
         public_key: &[u8],
     ) -> Result<Explanation, EngineError> {
         let broken = self.verify_audit(checkpoints, public_key).await?.err();
-        let links = self.store().audit_links_of(call, MOST_RECORDS).await?;
+        let links = self.store.audit_links_of(call, MOST_RECORDS).await?;
         let mut records = Vec::with_capacity(links.len());
         for link in links {
             records.push(self.explain_link(&link, broken.as_ref()).await?);
@@ -112,7 +112,7 @@ impl Engine {
     }
 
     async fn grant_evidence(&self, id: &GrantId, hash: Digest) -> Result<Evidence, EngineError> {
-        let grants = self.store().grants().await?;
+        let grants = self.store.grants().await?;
         let found = grants.iter().find(|grant| grant.id == *id);
         let (state, says) = match found {
             Some(grant) if Digest::of_bytes(&canonical(grant)) == hash => {
@@ -125,7 +125,7 @@ impl Engine {
     }
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
-        let found = match self.store().approval(&reference.id).await {
+        let found = match self.store.approval(&reference.id).await {
             // An unreadable record was changed.
             Err(error @ StoreError::Damaged(_)) => {
                 let (name, says) = (reference.id.to_string(), format!("it cannot be read: {error}"));
@@ -151,7 +151,7 @@ impl Engine {
 
     async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
         let posted = match MessageRef::of(&reference.id) {
-            Some(place) => self.store().relayed(&place).await?,
+            Some(place) => self.store.relayed(&place).await?,
             None => None,
         };
         let (state, says) = match posted.map(|posted| Digest::of_bytes(&posted.post.envelope)) {
@@ -170,7 +170,7 @@ impl Engine {
         let mut entries: Vec<LedgerEntry> = Vec::new();
         loop {
             let last = entries.last().map_or(0, |entry| entry.seq);
-            match self.store().ledger(relation, last, LEDGER_PAGE).await {
+            match self.store.ledger(relation, last, LEDGER_PAGE).await {
                 Ok(page) if page.is_empty() => break,
                 Ok(page) => entries.extend(page),
                 Err(error) => {
@@ -184,7 +184,7 @@ impl Engine {
             }
         }
         if entries.is_empty() {
-            let erased = self.store().erased_ledger(Some(relation)).await?;
+            let erased = self.store.erased_ledger(Some(relation)).await?;
             let hashes: Vec<_> = erased.iter().map(|entry| entry.hash).collect();
             // Its signatures are checked with the chain.
             if let Some(used) = erased.iter().find(|entry| entry.seq == *seq && entry.hash == *hash) {
@@ -198,9 +198,9 @@ impl Engine {
         let used = entries.iter().find(|entry| entry.seq == *seq);
         let says = used.map(|entry| json!({"action": entry.action, "actor": entry.actor, "scopes": entry.scopes}));
         let says = says.map(|says| says.to_string()).unwrap_or_default();
-        let person = self.store().relation(relation).await?.map(|relation| relation.person);
+        let person = self.store.relation(relation).await?.map(|relation| relation.person);
         let devices = match &person {
-            Some(person) => self.store().devices(person).await?,
+            Some(person) => self.store.devices(person).await?,
             None => Vec::new(),
         };
         Ok(match ledger::verify(&entries, &devices, &Ed25519) {

@@ -10,10 +10,10 @@ use ring::signature::Ed25519KeyPair;
 use serde_json::json;
 
 use super::{PAGE, redaction};
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, ConsentChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
+use crate::record::Records;
 
 /// Result of erasing a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ForgetReport {
     pub devices: Vec<DeviceId>,
 }
 
-impl Engine {
+impl Records {
     /// Erases a person. Audit chain and ledgers stay verifiable: redacted records keep their hashes, and `key` signs
     /// the redacted text.
     pub async fn forget_person(
@@ -34,19 +34,19 @@ impl Engine {
         key: &Ed25519KeyPair,
         by: Principal,
     ) -> Result<ForgetReport, EngineError> {
-        let pseudonym = PersonName::parse(&random_name(self.entropy(), "forgotten-"))?;
+        let pseudonym = PersonName::parse(&random_name(self.runtime.entropy(), "forgotten-"))?;
         let mut principals = vec![Principal::Person(name.clone())];
-        let mut keys = self.store().keys().await?;
+        let mut keys = self.store.keys().await?;
         keys.retain(|key| key.person.as_ref() == Some(name));
         principals.extend(keys.iter().map(|key| Principal::Key(key.id.clone())));
         let key_names = keys.into_iter().filter_map(|key| key.name).collect();
-        let links = self.store().links().await?.into_iter().filter(|link| link.person == *name);
+        let links = self.store.links().await?.into_iter().filter(|link| link.person == *name);
         principals.extend(links.map(|link| link.principal));
-        let is_known = self.store().person(name).await?.is_some() || principals.len() > 1;
+        let is_known = self.store.person(name).await?.is_some() || principals.len() > 1;
         // Key ids are random and reveal nothing once their rows are redacted.
         let named = principals.iter().filter(|principal| !matches!(principal, Principal::Key(_))).cloned().collect();
         let replaced = Redaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
-        let devices = self.store().devices(name).await?.into_iter().map(|device| device.id).collect();
+        let devices = self.store.devices(name).await?.into_iter().map(|device| device.id).collect();
 
         let ledger = self.erased_entries(&replaced, key).await?;
         let mut redacted = ledger.len() as u64;
@@ -61,9 +61,9 @@ impl Engine {
             // Sessions, executions and grants of the person's keys are deleted too.
             let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
             let ledger = ledger.take().unwrap_or_default();
-            let forgotten = PersonErasure { redaction, at: self.now(), links, ledger };
-            self.store().commit(vec![Change::ForgetPerson(Box::new(forgotten))]).await?;
-            self.access_changed().await?;
+            let forgotten = PersonErasure { redaction, at: self.runtime.now(), links, ledger };
+            self.store.commit(vec![Change::ForgetPerson(Box::new(forgotten))]).await?;
+            self.access.access_changed().await?;
             // A call that was running may have been recorded meanwhile.
             links = self.redacted_links(&replaced, key).await?;
             if links.is_empty() {
@@ -73,10 +73,10 @@ impl Engine {
         let record = AuditEventRecord {
             person: Some(pseudonym.clone()),
             count: Some(redacted),
-            ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.now())
+            ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.runtime.now())
         };
-        self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
-        self.store().compact().await?;
+        self.store.commit(vec![ConsentChange::Record(record).into()]).await?;
+        self.store.compact().await?;
         Ok(ForgetReport { pseudonym, redacted, devices })
     }
 
@@ -88,7 +88,7 @@ impl Engine {
     ) -> Result<Vec<RedactedAuditRecord>, EngineError> {
         let (mut redacted, mut seen) = (Vec::new(), 0);
         loop {
-            let links = self.store().audit_links(seen, PAGE).await?;
+            let links = self.store.audit_links(seen, PAGE).await?;
             let Some(last) = links.last() else { return Ok(redacted) };
             seen = last.seq;
             redacted.extend(links.iter().filter_map(|link| {
@@ -108,13 +108,13 @@ impl Engine {
         let mut erased = Vec::new();
         let mut last = None;
         loop {
-            let relations = self.store().relations_of(&replaced.name, last.as_ref(), PAGE).await?;
+            let relations = self.store.relations_of(&replaced.name, last.as_ref(), PAGE).await?;
             let Some(newest) = relations.last() else { return Ok(erased) };
             last = Some(newest.id.clone());
             for relation in &relations {
                 let mut seen = 0;
                 loop {
-                    let entries = self.store().ledger(&relation.id, seen, PAGE).await?;
+                    let entries = self.store.ledger(&relation.id, seen, PAGE).await?;
                     let Some(newest) = entries.last() else { break };
                     seen = newest.seq;
                     erased.extend(entries.iter().map(|entry| erase(entry, replaced, key)));

@@ -6,19 +6,19 @@ use nuncio_core::time::Timestamp;
 use serde_json::Value;
 
 use super::PAGE;
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, ConsentChange};
+use crate::record::Records;
 
 /// Rows deleted per commit, so that other commits wait only briefly.
 const BATCH: usize = 5000;
 
-impl Engine {
+impl Records {
     /// Last of the leading audit records that ended before a time.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
         loop {
-            let links = self.store().audit_links(last.map_or(0, |head| head.seq), PAGE).await?;
+            let links = self.store.audit_links(last.map_or(0, |head| head.seq), PAGE).await?;
             let old = links.iter().take_while(|link| ended_at(link).is_some_and(|at| at < before));
             let (all, old) = (links.len(), old.collect::<Vec<_>>());
             last = old.last().map(|link| ChainHead { seq: link.seq, hash: link.hash }).or(last);
@@ -31,16 +31,16 @@ impl Engine {
     /// Deletes audit records up to `through` and records that; returns their number. The caller must have signed
     /// `through` before, or the chain can no longer be verified.
     pub async fn prune_audit(&self, through: u64, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
-        let first = self.store().audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
+        let first = self.store.audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
         let count = (through + 1).saturating_sub(first);
         let record = AuditEventRecord {
             count: Some(count),
             before: Some(before),
-            ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.now())
+            ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.runtime.now())
         };
-        self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
-        while self.store().audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
-            self.store().commit(vec![Change::PruneAudit { through, limit: BATCH }]).await?;
+        self.store.commit(vec![ConsentChange::Record(record).into()]).await?;
+        while self.store.audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
+            self.store.commit(vec![Change::PruneAudit { through, limit: BATCH }]).await?;
         }
         Ok(count)
     }
@@ -49,7 +49,7 @@ impl Engine {
     pub async fn prune_sessions(&self, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let mut count = 0;
         loop {
-            let ids = self.store().idle_sessions(before, PAGE).await?;
+            let ids = self.store.idle_sessions(before, PAGE).await?;
             if ids.is_empty() {
                 return Ok(count);
             }
@@ -57,9 +57,9 @@ impl Engine {
             let record = AuditEventRecord {
                 count: Some(found),
                 before: Some(before),
-                ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.now())
+                ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.runtime.now())
             };
-            self.store()
+            self.store
                 .commit(vec![Change::PruneSessions { ids, before }, ConsentChange::Record(record).into()])
                 .await?;
             count += found;

@@ -1,17 +1,18 @@
 //! Conversations and their members.
 
+use crate::error::EngineError;
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
 use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
 use nuncio_core::principal::Principal;
 
-use crate::Engine;
 use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::ports::entropy::timed_name;
 use crate::ports::store::relay::MemberView;
-use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
+use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
+use crate::relay::Relay;
 
 const PAGE: usize = 100;
 
@@ -22,7 +23,7 @@ pub struct NewConversation {
     pub with: Vec<Recipient>,
 }
 
-impl Engine {
+impl Relay {
     /// Creates a conversation, or returns the existing one of a pair; the flag says whether it is new.
     pub async fn open_conversation(
         &self,
@@ -35,29 +36,29 @@ impl Engine {
             .map_err(|why| ConsentError::new(Code::BadRequest, format!("these cannot talk like that: {why}")))?;
         self.may_talk(&me, &members).await?;
         let conversation = Conversation {
-            id: ConversationId::parse(&timed_name(self.entropy(), CONVERSATION, self.now()))?,
+            id: ConversationId::parse(&timed_name(self.runtime.entropy(), CONVERSATION, self.runtime.now()))?,
             kind: new.kind,
             members,
             created_by: me.clone(),
-            created_at: self.now(),
+            created_at: self.runtime.now(),
             revision: 0,
         };
         let pair = conversation.pair();
         if let Some(pair) = &pair
-            && let Some(known) = self.store().conversation_of_pair(pair).await?
+            && let Some(known) = self.store.conversation_of_pair(pair).await?
         {
             return Ok((self.conversation_for(by, &known.id).await?, false));
         }
-        let most = self.limits().relay.conversations_per_member;
-        if self.store().conversations_of(&me, None, most).await?.len() >= most {
+        let most = self.runtime.limits().relay.conversations_per_member;
+        if self.store.conversations_of(&me, None, most).await?.len() >= most {
             return Err(ConsentError::limit("conversations of this member", most));
         }
         let mut changes: Vec<Change> = vec![RelayChange::CreateConversation(conversation.clone()).into()];
         changes.extend(self.member_change_mail(&conversation, &[]));
-        match (self.commit_and_notify(changes).await, pair) {
+        match (self.mailbox.commit_and_notify(changes).await, pair) {
             // Both created it at the same moment; one exists.
             (Err(StoreError::Conflict(Conflict::Exists)), Some(pair)) => {
-                let known = self.store().conversation_of_pair(&pair).await?;
+                let known = self.store.conversation_of_pair(&pair).await?;
                 let id = known.map_or(conversation.id, |known| known.id);
                 Ok((self.conversation_for(by, &id).await?, false))
             }
@@ -71,7 +72,7 @@ impl Engine {
     /// A conversation of the caller, with its read position.
     pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberView, ConsentError> {
         let me = member(by)?;
-        self.store().member_view(id, &me).await?.ok_or_else(|| unknown(id))
+        self.store.member_view(id, &me).await?.ok_or_else(|| unknown(id))
     }
 
     /// Conversations of the caller by id, after `after`.
@@ -81,7 +82,7 @@ impl Engine {
         after: Option<&ConversationId>,
         limit: usize,
     ) -> Result<Vec<MemberView>, ConsentError> {
-        Ok(self.store().conversations_of(&member(by)?, after, limit.min(PAGE)).await?)
+        Ok(self.store.conversations_of(&member(by)?, after, limit.min(PAGE)).await?)
     }
 
     /// Changes the members of a group: every member may add and leave, only its creator removes others.
@@ -121,7 +122,7 @@ impl Engine {
             let after = Conversation { members, revision: before.revision + 1, ..before };
             let mut changes: Vec<Change> = vec![RelayChange::UpdateConversation(after.clone()).into()];
             changes.extend(self.member_change_mail(&after, &gone));
-            match self.commit_and_notify(changes).await {
+            match self.mailbox.commit_and_notify(changes).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => {}
                 other => {
                     other?;
@@ -149,9 +150,9 @@ impl Engine {
         // No notifications in groups, where every read would notify all members.
         if let Some(other) = held.conversation.other(&me) {
             let happening = Notification::Read { conversation: id.clone(), reader: me.clone(), seq };
-            changes.extend([other, &me].map(|recipient| self.mail_change(recipient, happening.clone())));
+            changes.extend([other, &me].map(|recipient| self.mailbox.mail_change(recipient, happening.clone())));
         }
-        self.commit_and_notify(changes).await?;
+        self.mailbox.commit_and_notify(changes).await?;
         Ok(MemberView { read_seq: seq, ..held })
     }
 
@@ -159,7 +160,7 @@ impl Engine {
     async fn may_talk(&self, me: &Recipient, members: &[Recipient]) -> Result<(), ConsentError> {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
-            if self.store().person(name).await?.is_none() {
+            if self.store.person(name).await?.is_none() {
                 return Err(ConsentError::new(
                     Code::PersonNotFound,
                     format!("nobody named {name} has an account here"),
@@ -167,9 +168,9 @@ impl Engine {
             }
         }
         for agent in members.iter().filter_map(agent) {
-            self.account(agent).await?;
+            self.accounts.account(agent).await?;
             let deals = match me {
-                Recipient::Person(me) => self.store().relation_between(me, agent).await?.is_some(),
+                Recipient::Person(me) => self.store.relation_between(me, agent).await?.is_some(),
                 Recipient::Agent(_) => true,
             };
             if !deals {
@@ -178,7 +179,7 @@ impl Engine {
         }
         if let Recipient::Agent(agent) = me {
             for name in people {
-                if self.store().relation_between(name, agent).await?.is_none() {
+                if self.store.relation_between(name, agent).await?.is_none() {
                     return Err(relation_required(agent));
                 }
             }
@@ -186,8 +187,20 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn mail_change(&self, recipient: &Recipient, happening: Notification) -> Change {
-        ConsentChange::PutMail { recipient: recipient.clone(), at: self.now(), happening }.into()
+    /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
+    pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
+        let mut told = vec![owner.clone()];
+        let mut after = None;
+        loop {
+            let page = self.store.conversations_of(owner, after.as_ref(), PAGE).await?;
+            told.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
+                _ => break,
+            }
+        }
+        let happening = Notification::KeysChanged { owner: owner.clone() };
+        Ok(told.iter().map(|recipient| self.mailbox.mail_change(recipient, happening.clone())).collect())
     }
 
     fn member_change_mail<'a>(
@@ -196,7 +209,7 @@ impl Engine {
         gone: &'a [Recipient],
     ) -> impl Iterator<Item = Change> + 'a {
         conversation.members.iter().chain(gone).map(|one| {
-            self.mail_change(one, Notification::ConversationChanged { conversation: conversation.id.clone() })
+            self.mailbox.mail_change(one, Notification::ConversationChanged { conversation: conversation.id.clone() })
         })
     }
 }

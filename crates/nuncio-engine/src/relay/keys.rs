@@ -1,14 +1,19 @@
 //! Public keys of devices and agents.
 
+use crate::consent::Mailbox;
+use crate::consent::People;
+use crate::ports::Store;
+use crate::relay::Relay;
+use crate::runtime::Runtime;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
-use nuncio_core::happening::{Notification, Recipient};
+use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::signature::{CheckSignature as _, Signature};
 use nuncio_core::time::Timestamp;
+use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
-use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::consent::{ConsentError, Ed25519};
 use crate::error::EngineError;
@@ -35,19 +40,28 @@ pub struct KeyUploadResult {
     pub one_time_keys: usize,
 }
 
-impl Engine {
+/// Public keys of devices and encrypted backups.
+pub struct DeviceKeys {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) people: Arc<People>,
+    pub(crate) relay: Arc<Relay>,
+}
+
+impl DeviceKeys {
     /// Stores the keys of the caller's own device or of the calling agent.
     pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
         let me = member(by)?;
         let known = match (&upload.bundle, &by.credential) {
             (Some(bundle), _) => {
                 let id = BundleId { owner: me.clone(), device: bundle.keys.device_id.clone() };
-                self.store().bundle(&id).await?
+                self.store.bundle(&id).await?
             }
             (None, Credential::Device(device)) => {
-                self.store().bundle(&BundleId { owner: me.clone(), device: device.clone() }).await?
+                self.store.bundle(&BundleId { owner: me.clone(), device: device.clone() }).await?
             }
-            (None, _) => self.store().bundles(&me).await?.into_iter().next(),
+            (None, _) => self.store.bundles(&me).await?.into_iter().next(),
         };
         // An endorsement covers the signing key, so it survives new message keys.
         if let (Some(bundle), Some(known)) = (&mut upload.bundle, &known)
@@ -70,21 +84,21 @@ impl Engine {
         let mut changes: Vec<Change> = Vec::new();
         if known.as_ref() != Some(bundle) {
             changes.push(RelayChange::PutBundle(Box::new(bundle.clone())).into());
-            changes.extend(self.key_change_mail(&me).await?);
+            changes.extend(self.relay.key_change_mail(&me).await?);
         }
         if !upload.one_time_keys.is_empty() {
             let keys = upload.one_time_keys;
             changes.push(RelayChange::PutOneTimeKeys { id: id.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
         }
         if !changes.is_empty() {
-            match self.commit_and_notify(changes).await {
+            match self.mailbox.commit_and_notify(changes).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => {
                     return Err(refused("its seq is not greater than that of the keys before"));
                 }
                 other => other?,
             }
         }
-        let one_time_keys = self.store().one_time_keys_left(&id).await?;
+        let one_time_keys = self.store.one_time_keys_left(&id).await?;
         Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
     }
 
@@ -96,11 +110,11 @@ impl Engine {
             if bundle.keys.device_id != *device {
                 return Err(refused("a device brings its own keys, under its own id"));
             }
-            let enrolled = self.store().device(device).await?;
+            let enrolled = self.store.device(device).await?;
             if enrolled.is_none_or(|enrolled| enrolled.key != bundle.keys.signing_key) {
                 return Err(refused("its signing key is not the one the device enrolled with"));
             }
-        } else if self.store().device(&bundle.keys.device_id).await?.is_some() {
+        } else if self.store.device(&bundle.keys.device_id).await?.is_some() {
             return Err(refused("its device_id is that of a person's device; choose another"));
         }
         bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
@@ -119,16 +133,16 @@ impl Engine {
         };
         let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
         let id = BundleId { owner: me.clone(), device: device.clone() };
-        let bundle = self.store().bundle(&id).await?.ok_or_else(missing)?;
-        let signer = self.store().device(own).await?.ok_or_else(missing)?;
+        let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
+        let signer = self.store.device(own).await?.ok_or_else(missing)?;
         if own == device || !Ed25519.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
             return Err(refused("the endorsement is not signed by another device of yours"));
         }
         let endorsement = Endorsement { by: own.clone(), signature };
         let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..bundle };
         let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { id, endorsement }.into()];
-        changes.extend(self.key_change_mail(&me).await?);
-        self.commit_and_notify(changes).await?;
+        changes.extend(self.relay.key_change_mail(&me).await?);
+        self.mailbox.commit_and_notify(changes).await?;
         Ok(endorsed)
     }
 
@@ -140,7 +154,7 @@ impl Engine {
 
     /// Key bundles of all members of a conversation.
     pub async fn keys_of_conversation(&self, by: &Caller, id: &ConversationId) -> Result<Vec<KeyBundle>, ConsentError> {
-        let held = self.conversation_for(by, id).await?;
+        let held = self.relay.conversation_for(by, id).await?;
         let mut all = Vec::new();
         for one in &held.conversation.members {
             all.extend(self.keys_of_member(one).await?);
@@ -150,9 +164,9 @@ impl Engine {
 
     async fn keys_of_member(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
         let mut valid = Vec::new();
-        for bundle in self.store().bundles(owner).await? {
+        for bundle in self.store.bundles(owner).await? {
             let is_person = person(owner).is_some();
-            if !is_person || self.valid_device(&bundle.keys.device_id).await?.is_some() {
+            if !is_person || self.people.valid_device(&bundle.keys.device_id).await?.is_some() {
                 valid.push(bundle);
             }
         }
@@ -172,15 +186,15 @@ impl Engine {
             None => self.only_owner_of(device).await?.ok_or_else(missing)?,
         };
         let id = BundleId { owner, device: device.clone() };
-        self.store().bundle(&id).await?.ok_or_else(missing)?;
+        self.store.bundle(&id).await?.ok_or_else(missing)?;
         self.may_see_keys(by, &id.owner).await.map_err(|_| missing())?;
         loop {
-            let key = self.store().one_time_key(&id).await?.ok_or_else(missing)?;
+            let key = self.store.one_time_key(&id).await?.ok_or_else(missing)?;
             if key.fallback {
                 return Ok(key);
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
-            match self.store().commit(vec![take.into()]).await {
+            match self.store.commit(vec![take.into()]).await {
                 // Another request took it.
                 Err(StoreError::Conflict(Conflict::Missing)) => {}
                 other => {
@@ -193,10 +207,10 @@ impl Engine {
 
     /// The person who owns the device, or the only agent with a device of that id.
     async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<Recipient>, ConsentError> {
-        if let Some(enrolled) = self.store().device(device).await? {
+        if let Some(enrolled) = self.store.device(device).await? {
             return Ok(Some(Recipient::Person(enrolled.person)));
         }
-        let mut owners = self.store().bundle_owners(device, 2).await?;
+        let mut owners = self.store.bundle_owners(device, 2).await?;
         match owners.len() {
             0 | 1 => Ok(owners.pop()),
             _ => Err(ConsentError::new(
@@ -211,11 +225,11 @@ impl Engine {
     async fn may_see_keys(&self, by: &Caller, owner: &Recipient) -> Result<(), ConsentError> {
         let me = member(by)?;
         let there = match owner {
-            Recipient::Person(name) => self.store().person(name).await?.is_some(),
-            Recipient::Agent(id) => self.store().account(id).await?.is_some(),
+            Recipient::Person(name) => self.store.person(name).await?.is_some(),
+            Recipient::Agent(id) => self.store.account(id).await?.is_some(),
         };
         let related = match (agent(&me), person(owner)) {
-            (Some(me), Some(name)) => self.store().relation_between(name, me).await?.is_some(),
+            (Some(me), Some(name)) => self.store.relation_between(name, me).await?.is_some(),
             _ => true,
         };
         if there && (related || me == *owner || self.share_a_conversation(&me, owner).await?) {
@@ -230,7 +244,7 @@ impl Engine {
     async fn share_a_conversation(&self, me: &Recipient, other: &Recipient) -> Result<bool, EngineError> {
         let mut after = None;
         loop {
-            let page = self.store().conversations_of(me, after.as_ref(), PAGE).await?;
+            let page = self.store.conversations_of(me, after.as_ref(), PAGE).await?;
             if page.iter().any(|held| held.conversation.has(other)) {
                 return Ok(true);
             }
@@ -241,39 +255,23 @@ impl Engine {
         }
     }
 
-    /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
-    pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
-        let mut told = vec![owner.clone()];
-        let mut after = None;
-        loop {
-            let page = self.store().conversations_of(owner, after.as_ref(), PAGE).await?;
-            told.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
-                _ => break,
-            }
-        }
-        let happening = Notification::KeysChanged { owner: owner.clone() };
-        Ok(told.iter().map(|recipient| self.mail_change(recipient, happening.clone())).collect())
-    }
-
     /// Stores a person's encrypted key backup, replacing the previous one.
     pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
         if content.len() > MAX_BACKUP {
             return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
         }
-        let at = self.now();
-        self.store().commit(vec![RelayChange::PutBackup { person: person.clone(), content, at }.into()]).await?;
+        let at = self.runtime.now();
+        self.store.commit(vec![RelayChange::PutBackup { person: person.clone(), content, at }.into()]).await?;
         Ok(at)
     }
 
     /// Key backup of a person, and its time.
     pub async fn backup(&self, person: &PersonName) -> Result<(String, Timestamp), ConsentError> {
-        self.store().backup(person).await?.ok_or_else(no_backup)
+        self.store.backup(person).await?.ok_or_else(no_backup)
     }
 
     pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
-        match self.store().commit(vec![RelayChange::RemoveBackup(person.clone()).into()]).await {
+        match self.store.commit(vec![RelayChange::RemoveBackup(person.clone()).into()]).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(no_backup()),
             other => Ok(other?),
         }

@@ -10,12 +10,12 @@ use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 
 use super::conversations::{agent, member, person, relation_required, unknown};
-use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::consent::{ConsentError, ConsentErrorDetails};
 use crate::error::EngineError;
 use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Conflict, RelayChange, StoreError};
+use crate::relay::Relay;
 
 /// Maximum page size.
 const PAGE: usize = 100;
@@ -40,7 +40,7 @@ pub struct PostReceipt {
     pub again: bool,
 }
 
-impl Engine {
+impl Relay {
     /// Accepts a message. It is stored when this returns, and all members are notified.
     pub async fn post_message(
         &self,
@@ -56,9 +56,9 @@ impl Engine {
         let NewPost { client_id, content_type, subtype, envelope } = new;
         let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
-        self.check_quota(by).await?;
+        self.runtime.check_quota(by).await?;
         loop {
-            let held = self.store().member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
+            let held = self.store.member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
             let taken = self.take_call(&post);
             let done = match &taken {
                 Ok(()) => self.commit_post(&held, &post).await,
@@ -74,7 +74,7 @@ impl Engine {
                 Err(PostError::Again) => true,
                 Err(PostError::Other(why)) => return Err(why),
             };
-            let stored = self.store().relayed_by_client_id(id, &post.sender, &post.client_id).await?;
+            let stored = self.store.relayed_by_client_id(id, &post.sender, &post.client_id).await?;
             return match (stored, taken) {
                 (Some(posted), _) if !again || posted.post.says_the_same(&post) => Ok(PostReceipt { posted, again }),
                 (Some(_), _) => {
@@ -93,7 +93,7 @@ impl Engine {
             let (person, agent) =
                 (conversation.members.iter().find_map(person), conversation.members.iter().find_map(agent));
             if let (Some(person), Some(agent)) = (person, agent)
-                && self.store().relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
+                && self.store.relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
             {
                 return Err(PostError::Other(relation_required(agent)));
             }
@@ -103,11 +103,11 @@ impl Engine {
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
             revision: conversation.revision,
-            at: self.now(),
+            at: self.runtime.now(),
             post: post.clone(),
             to: conversation.members.iter().filter(told).cloned().collect(),
         };
-        match self.commit_and_notify(vec![change.into()]).await {
+        match self.mailbox.commit_and_notify(vec![change.into()]).await {
             Ok(()) => Ok(()),
             Err(StoreError::Conflict(Conflict::Exists)) => Err(PostError::Again),
             Err(StoreError::Conflict(Conflict::Moved)) => Err(PostError::Moved),
@@ -117,8 +117,8 @@ impl Engine {
 
     fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
-        let per_minute = self.limits().relay.tool_calls_per_minute;
-        self.tool_calls().take(agent, per_minute, self.now()).map_err(|wait| {
+        let per_minute = self.runtime.limits().relay.tool_calls_per_minute;
+        self.tool_calls.take(agent, per_minute, self.runtime.now()).map_err(|wait| {
             let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
             let message = format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s");
             ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
@@ -127,7 +127,7 @@ impl Engine {
 
     fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            self.tool_calls().give_back(agent, self.limits().relay.tool_calls_per_minute);
+            self.tool_calls.give_back(agent, self.runtime.limits().relay.tool_calls_per_minute);
         }
     }
 
@@ -140,12 +140,12 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<ConversationMessage>, ConsentError> {
         self.conversation_for(by, id).await?;
-        Ok(self.store().relayed_after(id, after, limit.min(PAGE)).await?)
+        Ok(self.store.relayed_after(id, after, limit.min(PAGE)).await?)
     }
 
     /// The message of a notification; `None` once it was deleted.
     pub async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, EngineError> {
-        Ok(self.store().relayed(place).await?)
+        Ok(self.store.relayed(place).await?)
     }
 
     /// Claims a tool call for the caller's device, so that no other device runs it.
@@ -156,8 +156,8 @@ impl Engine {
         };
         let me = member(by)?;
         let place = MessageRef::of(id).ok_or_else(missing)?;
-        self.store().member_view(&place.conversation, &me).await?.ok_or_else(missing)?;
-        let posted = self.store().relayed(&place).await?.ok_or_else(missing)?;
+        self.store.member_view(&place.conversation, &me).await?.ok_or_else(missing)?;
+        let posted = self.store.relayed(&place).await?.ok_or_else(missing)?;
         if !posted.post.is_tool_call() {
             return Err(missing());
         }
@@ -168,19 +168,19 @@ impl Engine {
                 Err(ConsentError::new(Code::MessageClaimed, message))
             }
         };
-        if let Some(claim) = self.store().claim(&place).await? {
+        if let Some(claim) = self.store.claim(&place).await? {
             return claimed(claim);
         }
-        let claim = ToolCallClaim { device: device.clone(), at: self.now() };
+        let claim = ToolCallClaim { device: device.clone(), at: self.runtime.now() };
         let happening =
             Notification::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
         let changes = vec![
             RelayChange::ClaimMessage { place: place.clone(), claim: claim.clone() }.into(),
-            self.mail_change(&me, happening),
+            self.mailbox.mail_change(&me, happening),
         ];
-        match self.commit_and_notify(changes).await {
+        match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Exists)) => {
-                self.store().claim(&place).await?.ok_or_else(missing).and_then(claimed)
+                self.store.claim(&place).await?.ok_or_else(missing).and_then(claimed)
             }
             Err(StoreError::Conflict(Conflict::Missing)) => Err(missing()),
             other => {
@@ -192,13 +192,13 @@ impl Engine {
 
     /// Deletes old messages and delivery log entries.
     pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
-        let before = self.now().before(self.limits().relay.messages_kept);
-        while self.store().is_any_relayed_before(before).await? {
-            self.store().commit(vec![RelayChange::ForgetMessages { before, limit: FORGET }.into()]).await?;
+        let before = self.runtime.now().before(self.runtime.limits().relay.messages_kept);
+        while self.store.is_any_relayed_before(before).await? {
+            self.store.commit(vec![RelayChange::ForgetMessages { before, limit: FORGET }.into()]).await?;
         }
-        let before = self.now().before(self.limits().relay.delivery_log_kept);
-        while self.store().is_any_delivery_logged_before(before).await? {
-            self.store().commit(vec![RelayChange::ForgetDeliveryLog { before, limit: FORGET }.into()]).await?;
+        let before = self.runtime.now().before(self.runtime.limits().relay.delivery_log_kept);
+        while self.store.is_any_delivery_logged_before(before).await? {
+            self.store.commit(vec![RelayChange::ForgetDeliveryLog { before, limit: FORGET }.into()]).await?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! Architecture Invariant: streams stay within one process. Anything that must arrive is a message.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 
 use super::conversations::{agent, member, person, relation_required};
-use crate::Engine;
 use crate::access::Caller;
 use crate::consent::{ConsentError, ConsentErrorDetails};
+use crate::relay::Relay;
 
 mod subscribers;
 
@@ -109,13 +110,18 @@ impl StreamAbortReason {
 }
 
 /// Sender of streams, per connection or in process. Its open streams end when it is dropped.
-#[derive(Debug)]
 pub struct StreamSender {
-    engine: Engine,
+    relay: Arc<Relay>,
     by: Caller,
     agent: AgentId,
     open: HashMap<StreamId, OpenStreamState>,
     used: Option<RateUsage>,
+}
+
+impl fmt::Debug for StreamSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamSender").field("agent", &self.agent).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -132,20 +138,20 @@ struct OpenStreamState {
     looked_up: Timestamp,
 }
 
-impl Engine {
+impl Relay {
     /// Creates a stream sender for an agent; people cannot stream.
-    pub fn streamer(&self, by: Caller) -> Result<StreamSender, ConsentError> {
+    pub fn streamer(self: &Arc<Self>, by: Caller) -> Result<StreamSender, ConsentError> {
         let sender = member(&by)?;
         let agent = agent(&sender).cloned().ok_or_else(|| {
             ConsentError::new(Code::PermissionDenied, "agents stream their answers; people send messages")
         })?;
-        Ok(StreamSender { engine: self.clone(), by, agent, open: HashMap::new(), used: None })
+        Ok(StreamSender { relay: Arc::clone(self), by, agent, open: HashMap::new(), used: None })
     }
 
     /// Subscribes to streams of a person's conversations that begin from now on.
     #[must_use]
     pub fn listen_to_streams(&self, reader: &Recipient) -> StreamSubscriber {
-        self.streams().listen(reader)
+        self.streams.listen(reader)
     }
 }
 
@@ -168,7 +174,7 @@ impl StreamSender {
         if self.open.values().filter(|open| open.conversation == *id).count() >= OPEN_THERE {
             return Err(ConsentError::limit("streams open in this conversation", OPEN_THERE));
         }
-        let conversation = self.engine.conversation_for(&self.by, id).await?.conversation;
+        let conversation = self.relay.conversation_for(&self.by, id).await?.conversation;
         let reader = conversation.members.iter().find(|one| person(one).is_some());
         let (ConversationType::H2a, Some(reader)) = (conversation.kind, reader) else {
             let message = "streams are for a person and an agent alone; send a message";
@@ -176,11 +182,11 @@ impl StreamSender {
         };
         let Some(person) = person(reader).cloned() else { return Err(relation_required(&self.agent)) };
         self.still_deals(&person).await?;
-        let now = self.engine.now();
+        let now = self.relay.runtime.now();
         let mut open = OpenStreamState {
             conversation: conversation.id.clone(),
             person,
-            subscribers: self.engine.streams().subscribers(reader),
+            subscribers: self.relay.streams.subscribers(reader),
             seq: 0,
             used: None,
             began: now,
@@ -243,7 +249,7 @@ impl StreamSender {
 
     /// Aborts the streams that timed out and returns them.
     pub fn expire(&mut self) -> Vec<(StreamId, StreamAbortReason)> {
-        let now = self.engine.now();
+        let now = self.relay.runtime.now();
         let over = self.open.iter().filter(|(_, open)| open.due() <= now);
         let over: Vec<_> = over.map(|(stream, open)| (stream.clone(), open.over_by())).collect();
         over.iter().for_each(|(stream, why)| self.end(stream, *why));
@@ -253,7 +259,7 @@ impl StreamSender {
     /// Validates a piece; a refused piece ends its stream.
     async fn check(&mut self, stream: &StreamId, piece: &StreamPiece) -> Result<(), ConsentError> {
         self.expire();
-        let now = self.engine.now();
+        let now = self.relay.runtime.now();
         let open = self.open.get_mut(stream).ok_or_else(|| unknown(stream))?;
         let looked_up_at = open.looked_up.after(LOOKED_UP);
         let (person, mut fits) = (open.person.clone(), open.take(piece, now));
@@ -274,7 +280,7 @@ impl StreamSender {
     }
 
     async fn still_deals(&self, person: &PersonName) -> Result<(), ConsentError> {
-        match self.engine.store().relation_between(person, &self.agent).await? {
+        match self.relay.store.relation_between(person, &self.agent).await? {
             Some(_) => Ok(()),
             None => Err(relation_required(&self.agent)),
         }

@@ -1,7 +1,12 @@
 //! Webhook delivery of notifications to agents: in order within a conversation, with retries. Deliveries are stored
 //! with the event; the protocol formats and the server sends them.
 
+use crate::consent::AgentLocks;
+use crate::consent::Mailbox;
+use crate::ports::Store;
+use crate::runtime::Runtime;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::account::{Account, AgentConnection};
@@ -12,7 +17,6 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use url::Url;
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::relay::{Delivery, DeliveryLog, Webhook};
 use crate::ports::store::{Change, RelayChange};
@@ -107,23 +111,32 @@ pub enum WebhookProbe {
     Call(Box<WebhookCall>),
 }
 
-impl Engine {
+/// Webhooks of agents and the deliveries that wait for them.
+pub struct Webhooks {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) index: Arc<WebhookIndex>,
+    pub(crate) locks: Arc<AgentLocks>,
+}
+
+impl Webhooks {
     /// Loads the webhooks. Called once; before it nothing is delivered.
     pub async fn resume_webhooks(&self) -> Result<usize, EngineError> {
-        let webhooks = self.store().webhooks().await?;
-        webhooks.iter().for_each(|webhook| self.webhook_index().put(webhook));
+        let webhooks = self.store.webhooks().await?;
+        webhooks.iter().for_each(|webhook| self.index.put(webhook));
         Ok(webhooks.len())
     }
 
     /// Whether an agent uses a webhook rather than a connection.
     #[must_use]
     pub fn has_webhook(&self, agent: &AgentId) -> bool {
-        self.webhook_index().has(agent)
+        self.index.has(agent)
     }
 
     /// Waits until a delivery may be due.
     pub async fn wait_for_delivery(&self) {
-        self.webhook_index().owed().await;
+        self.index.owed().await;
     }
 
     /// Due deliveries, without those in `known` and of agents in `except`; only the first of each conversation.
@@ -133,7 +146,7 @@ impl Engine {
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<Delivery>, EngineError> {
-        self.deliveries_until(self.now(), known, except, limit).await
+        self.deliveries_until(self.runtime.now(), known, except, limit).await
     }
 
     /// Due time of the next delivery that is not in `known`.
@@ -152,10 +165,10 @@ impl Engine {
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<Delivery>, EngineError> {
-        if self.webhook_index().is_empty() {
+        if self.index.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = self.store().deliveries(by, except, known.len().saturating_add(limit)).await?;
+        let mut found = self.store.deliveries(by, except, known.len().saturating_add(limit)).await?;
         found.retain(|delivery| !known.contains(&(delivery.agent.clone(), delivery.mailed.seq)));
         found.truncate(limit);
         Ok(found)
@@ -163,7 +176,7 @@ impl Engine {
 
     #[must_use]
     pub fn probes(&self) -> Vec<(AgentId, Timestamp)> {
-        self.webhook_index().probes()
+        self.index.probes()
     }
 
     /// The webhook request of a delivery; `None` if the webhook is not reachable now.
@@ -177,19 +190,19 @@ impl Engine {
         delivery: Delivery,
     ) -> Result<Option<WebhookCall>, EngineError> {
         let agent = &delivery.agent;
-        let Some(webhook) = self.store().webhook(agent).await?.filter(|webhook| webhook.state == state) else {
+        let Some(webhook) = self.store.webhook(agent).await?.filter(|webhook| webhook.state == state) else {
             return Ok(None);
         };
-        let account = self.store().account(agent).await?;
+        let account = self.store.account(agent).await?;
         let Some(url) = account.as_ref().and_then(webhook_url).cloned() else {
             // The account has no webhook URL any more.
-            self.store().commit(vec![RelayChange::RemoveWebhook(agent.clone()).into()]).await?;
-            self.webhook_index().remove(agent);
+            self.store.commit(vec![RelayChange::RemoveWebhook(agent.clone()).into()]).await?;
+            self.index.remove(agent);
             return Ok(None);
         };
         let message = match &delivery.mailed.happening {
             Notification::Message { conversation, seq } => {
-                self.store().relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
+                self.store.relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
             }
             _ => None,
         };
@@ -206,8 +219,8 @@ impl Engine {
         answered: &DeliveryResult,
     ) -> Result<DeliveryOutcome, EngineError> {
         let agent = &call.delivery.agent;
-        let _turn = self.agent_locks().enter(agent).await;
-        let (Some(webhook), Some(account)) = (self.store().webhook(agent).await?, self.store().account(agent).await?)
+        let _turn = self.locks.enter(agent).await;
+        let (Some(webhook), Some(account)) = (self.store.webhook(agent).await?, self.store.account(agent).await?)
         else {
             return Ok(DeliveryOutcome::Over);
         };
@@ -218,23 +231,23 @@ impl Engine {
                 WebhookUpdate {
                     webhook: webhook.clone(),
                     attempts: call.delivery.attempts,
-                    outcome: DeliveryOutcome::Again(self.now()),
+                    outcome: DeliveryOutcome::Again(self.runtime.now()),
                 }
             }
             _ => self.note(call, &webhook, answered),
         };
         let mut changes: Vec<Change> = vec![self.written(call, kind, answered, &noted).into()];
         changes.extend(self.move_webhook(&account, &webhook, &noted.webhook));
-        self.commit_and_notify(changes).await?;
+        self.mailbox.commit_and_notify(changes).await?;
         if noted.webhook != webhook {
-            self.webhook_index().put(&noted.webhook);
+            self.index.put(&noted.webhook);
         }
         Ok(noted.outcome)
     }
 
     /// New state of webhook and delivery after an attempt.
     fn note(&self, call: &WebhookCall, webhook: &Webhook, answered: &DeliveryResult) -> WebhookUpdate {
-        let now = self.now();
+        let now = self.runtime.now();
         let tried = call.delivery.attempts + 1;
         let answered_with_status = match answered {
             DeliveryResult::Forgotten => {
@@ -286,13 +299,13 @@ impl Engine {
         let (agent, seq) = (call.delivery.agent.clone(), call.delivery.mailed.seq);
         let due = match noted.outcome {
             DeliveryOutcome::Again(due) => due,
-            DeliveryOutcome::Disabled => self.now(),
+            DeliveryOutcome::Disabled => self.runtime.now(),
             DeliveryOutcome::Over | DeliveryOutcome::GivenUp => {
                 let logged = DeliveryLog {
                     seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
-                    at: self.now(),
+                    at: self.runtime.now(),
                     attempts: noted.attempts,
                     delivered: matches!(answered, DeliveryResult::Arrived(_)),
                     outcome: answered.outcome(),
@@ -305,7 +318,7 @@ impl Engine {
 
     fn jittered(&self, pause: Duration) -> Duration {
         let mut bytes = [0; 4];
-        self.entropy().fill(&mut bytes);
+        self.runtime.entropy().fill(&mut bytes);
         let percent = f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX);
         let shortest = pause * u32::try_from(100 - JITTER).unwrap_or(100) / 100;
         shortest + (pause * u32::try_from(2 * JITTER).unwrap_or(0) / 100).mul_f64(percent)
@@ -313,23 +326,23 @@ impl Engine {
 
     /// The probe of an agent; `None` if none is due.
     pub async fn probe(&self, agent: &AgentId) -> Result<Option<WebhookProbe>, EngineError> {
-        let webhook = self.store().webhook(agent).await?;
+        let webhook = self.store.webhook(agent).await?;
         let is_due = |webhook: &Webhook| {
-            webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.now())
+            webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.runtime.now())
         };
         if !webhook.as_ref().is_some_and(is_due) {
             // The in-memory index was outdated.
             match webhook {
-                Some(webhook) => self.webhook_index().put(&webhook),
-                None => self.webhook_index().remove(agent),
+                Some(webhook) => self.index.put(&webhook),
+                None => self.index.remove(agent),
             }
             return Ok(None);
         }
-        let account = self.store().account(agent).await?;
+        let account = self.store.account(agent).await?;
         if let Some(health) = account.and_then(|account| account.health_check_url) {
             return Ok(Some(WebhookProbe::Health(health)));
         }
-        let call = match self.store().first_delivery(agent).await? {
+        let call = match self.store.first_delivery(agent).await? {
             Some(first) => self.webhook_call_in_state(WebhookState::Unreachable, first).await?,
             None => None,
         };
@@ -346,10 +359,10 @@ impl Engine {
     }
 
     async fn probed(&self, agent: &AgentId, health: Health) -> Result<(), EngineError> {
-        let _turn = self.agent_locks().enter(agent).await;
-        let (Some(webhook), Some(account)) = (self.store().webhook(agent).await?, self.store().account(agent).await?)
+        let _turn = self.locks.enter(agent).await;
+        let (Some(webhook), Some(account)) = (self.store.webhook(agent).await?, self.store.account(agent).await?)
         else {
-            self.webhook_index().remove(agent);
+            self.index.remove(agent);
             return Ok(());
         };
         if webhook.state != WebhookState::Unreachable {
@@ -357,10 +370,10 @@ impl Engine {
         }
         let after = match health {
             Health::Back => reachable(&webhook),
-            Health::Unknown => Webhook { probe_at: Some(self.now().after(PROBE)), ..webhook.clone() },
+            Health::Unknown => Webhook { probe_at: Some(self.runtime.now().after(PROBE)), ..webhook.clone() },
         };
-        self.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
-        self.webhook_index().put(&after);
+        self.mailbox.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
+        self.index.put(&after);
         Ok(())
     }
 }

@@ -42,13 +42,13 @@ fn agent() -> Agent {
 }
 
 async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
-    world.engine.publish(agent()).await.unwrap();
-    world.engine.announce(&agent(), manifest).await.unwrap().unwrap().account.id
+    world.engine.agents().publish(agent()).await.unwrap();
+    world.engine.manifests().announce(&agent(), manifest).await.unwrap().unwrap().account.id
 }
 
 /// Calls the tool; returns the code of a refusal.
 async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
-    let served = world.engine.agent("helper").unwrap();
+    let served = world.engine.agents().agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = ToolCallRequest {
         caller,
@@ -67,34 +67,37 @@ async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
         deadline: world.clock.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
-    let CallOutcome::Ended(ended) = world.engine.call(call).await.unwrap() else { panic!("nobody was to be asked") };
+    let CallOutcome::Ended(ended) = world.engine.calls().call(call).await.unwrap() else {
+        panic!("nobody was to be asked")
+    };
     ended.result.map(|_| ()).map_err(|failure| failure.code)
 }
 
 #[tokio::test]
 async fn agent_file_determines_published_manifest() {
     let world = World::new().await;
-    assert_eq!(world.engine.announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
+    assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
     let id = announce(&world, Some(first_version())).await;
-    let account = world.engine.account(&id).await.unwrap();
+    let account = world.engine.accounts().account(&id).await.unwrap();
     assert_eq!(
         (id.as_str(), account.display_name.as_str(), account.owner.to_string().as_str()),
         ("helper", "The helper", "operator")
     );
-    let again = world.engine.announce(&agent(), Some(first_version())).await.unwrap().unwrap();
+    let again = world.engine.manifests().announce(&agent(), Some(first_version())).await.unwrap().unwrap();
     assert_eq!((again.version, again.changed), (1, false), "the same file again");
     let renamed = Agent { title: Some("Helper the second".into()), ..agent() };
-    let changed = world.engine.announce(&renamed, Some(broken_version(&["path", "limit"]))).await.unwrap().unwrap();
+    let changed =
+        world.engine.manifests().announce(&renamed, Some(broken_version(&["path", "limit"]))).await.unwrap().unwrap();
     assert_eq!((changed.version, changed.account.display_name.as_str()), (2, "Helper the second"));
-    let gone = world.engine.announce(&renamed, None).await.unwrap().unwrap();
+    let gone = world.engine.manifests().announce(&renamed, None).await.unwrap().unwrap();
     assert_eq!((gone.version, gone.hash), (3, None));
     let eve = world.person("eve").await;
-    let stolen = world.engine.publish_manifest(&eve.caller(), &id, None, None, None).await.unwrap_err();
+    let stolen = world.engine.manifests().publish_manifest(&eve.caller(), &id, None, None, None).await.unwrap_err();
     assert_eq!(stolen.code, Code::NotOwner);
     let mut wrong = first_version();
     wrong["tools"][0]["permission_scope"] = "nowhere:read".into();
-    assert!(world.engine.announce(&renamed, Some(wrong)).await.is_err());
-    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 3);
+    assert!(world.engine.manifests().announce(&renamed, Some(wrong)).await.is_err());
+    assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 3);
 }
 
 #[tokio::test]
@@ -108,26 +111,26 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "his yes is not hers");
 
     // Suspended by a change, in the same moment.
-    world.engine.announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();
+    world.engine.manifests().announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     // After a restart as well.
     let world = world.restarted().await;
-    world.engine.publish(agent()).await.unwrap();
+    world.engine.agents().publish(agent()).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     // Restored.
-    world.engine.announce(&agent(), Some(first_version())).await.unwrap();
+    world.engine.manifests().announce(&agent(), Some(first_version())).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     // The scope goes: so does the grant.
     let clipboard = manifest(&[("read_clipboard", "clipboard:read", object(&[]))], &[CLIPBOARD]);
-    world.engine.announce(&agent(), Some(clipboard)).await.unwrap();
+    world.engine.manifests().announce(&agent(), Some(clipboard)).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     let files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
-    world.engine.announce(&agent(), Some(files)).await.unwrap();
+    world.engine.manifests().announce(&agent(), Some(files)).await.unwrap();
     bob.try_change(&world, &relation, &[("filesystem:read", GrantTerm::UntilRevoked)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     // Revoked.
-    let unsigned = world.engine.revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
-    world.engine.revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
+    let unsigned = world.engine.consent().revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
+    world.engine.consent().revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
 }
 

@@ -25,7 +25,7 @@ fn pending(relation: &Relation) -> Vec<&str> {
 
 /// Version and scopes of each change that the person was notified of.
 async fn told(world: &World, phone: &Phone) -> Vec<(u64, Vec<String>)> {
-    let mail = world.engine.mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
+    let mail = world.engine.mailbox().mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
     let told = mail.into_iter().filter_map(|mail| match mail.happening {
         Notification::ReauthRequired { version, scopes, .. } => {
             Some((version, scopes.iter().map(ToString::to_string).collect()))
@@ -59,7 +59,7 @@ async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() 
     assert_eq!(world.relation(&eve, &eves).await, eves, "she never allowed it");
     assert_eq!(told(&world, &eve).await, []);
 
-    let observed = world.engine.mail(&Recipient::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
+    let observed = world.engine.mailbox().mail(&Recipient::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
     let expected = Notification::ReauthRequired {
         agent: id,
         relation: None,
@@ -71,7 +71,7 @@ async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() 
     let suspended: Vec<_> =
         world.records().await.into_iter().filter(|record| record.happened == AuditEvent::ConsentSuspended).collect();
     assert_eq!((suspended.len(), suspended[0].relation.as_ref()), (1, Some(&bobs.id)));
-    world.engine.verify_ledger(&bobs.id).await.unwrap();
+    world.engine.consent().verify_ledger(&bobs.id).await.unwrap();
 }
 
 #[tokio::test]
@@ -133,10 +133,10 @@ async fn reverting_to_accepted_version_restores_suspended_scopes() {
     assert_eq!(world.effective(&bob, &relation).await, files());
     let now = world.relation(&bob, &relation).await;
     assert_eq!((now.pending, now.accepted.version), (None, 1));
-    let last = world.engine.mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
+    let last = world.engine.mailbox().mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
     assert!(matches!(last.happening, Notification::Restored { version: 3, .. }), "{last:?}");
     assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentRestored));
-    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().head.seq, 3);
+    assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().head.seq, 3);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn removed_scope_loses_its_grant_and_returns_as_new() {
     let now =
         bob.try_change(&world, &relation, &[("filesystem:read", ALWAYS), ("clipboard:read", ALWAYS)]).await.unwrap();
     assert_eq!((now.pending.clone(), now.accepted.version), (None, 3));
-    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().granted.len(), 2);
+    assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().granted.len(), 2);
 }
 
 #[tokio::test]
@@ -200,12 +200,12 @@ async fn cleared_manifest_removes_all_grants() {
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
-    let cleared = world.engine.publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
+    let cleared = world.engine.manifests().publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
     assert_eq!((cleared.version, cleared.hash, cleared.changed), (2, None, true));
     assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
-    let account = world.engine.account(&id).await.unwrap();
-    assert_eq!(world.engine.current_manifest(&account).await.unwrap(), None);
-    let again = world.engine.publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
+    let account = world.engine.accounts().account(&id).await.unwrap();
+    assert_eq!(world.engine.manifests().current_manifest(&account).await.unwrap(), None);
+    let again = world.engine.manifests().publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
     assert_eq!((again.version, again.changed), (2, false));
     let back = world.publish(&owner, &id, &first_version()).await;
     assert_eq!((back.version, back.verdict.breaking, back.affected), (3, true, 1));
@@ -238,7 +238,7 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
-    let seen = world.engine.mail_head(&Recipient::Person(bob.person())).await.unwrap();
+    let seen = world.engine.mailbox().mail_head(&Recipient::Person(bob.person())).await.unwrap();
     let both = |required: &[&str]| {
         let tools = [
             ("read_file", "filesystem:read", object(required)),
@@ -260,13 +260,13 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     let waiting = now.pending.clone().unwrap();
     assert_eq!((waiting.version, waiting.hash, now.accepted.version), (4, last.hash, 1));
     assert_eq!(world.effective(&bob, &relation).await, files());
-    let mail = world.engine.mail(&Recipient::Person(bob.person()), seen, 100).await.unwrap();
+    let mail = world.engine.mailbox().mail(&Recipient::Person(bob.person()), seen, 100).await.unwrap();
     assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), (seen + 1..=seen + 3).collect::<Vec<_>>());
     let clipboard = vec!["clipboard:read".to_owned()];
     assert_eq!(told(&world, &bob).await, [(2, files()), (3, files()), (4, clipboard)]);
     let again = bob.try_change(&world, &now, &[("filesystem:read", ALWAYS), ("clipboard:read", ALWAYS)]).await.unwrap();
     assert_eq!((again.pending, again.accepted.version), (None, 4));
-    let standing = world.engine.verify_ledger(&relation.id).await.unwrap();
+    let standing = world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert_eq!(standing.effective(nuncio_engine::ports::Clock::now(&world.clock)).count(), 2);
 }
 
@@ -307,7 +307,8 @@ async fn manifest_is_refused_after_the_agent_declared_too_many_tool_names() {
         world.publish(&owner, &id, &many(generation)).await;
     }
     let bytes = many(8).to_string().into_bytes();
-    let error = world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), None, None).await.unwrap_err();
+    let error =
+        world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(&bytes), None, None).await.unwrap_err();
     assert_eq!(error.code, Code::LimitReached);
-    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 8);
+    assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 8);
 }

@@ -24,9 +24,9 @@ async fn killed_publication_is_stored_completely_or_not_at_all() {
     for kill_after in [1, 7, 20] {
         let acknowledged = killed_after(kill_after, &file);
         let engine = World::at(&file).await.engine;
-        let account = engine.search_agents("", None, 10).await.unwrap().pop().unwrap();
+        let account = engine.accounts().search_agents("", None, 10).await.unwrap().pop().unwrap();
         assert!(account.manifest_version >= acknowledged, "what was said to be done is done");
-        let versions = engine.manifest_history(&account.id, None, 100).await.unwrap();
+        let versions = engine.manifests().manifest_history(&account.id, None, 100).await.unwrap();
         let numbers: BTreeSet<_> = versions.iter().map(|version| version.version).collect();
         assert!(versions.len() < 100 && numbers == (1..=account.manifest_version).collect());
         // Every version after the first is a breaking change.
@@ -34,17 +34,17 @@ async fn killed_publication_is_stored_completely_or_not_at_all() {
             let person = PersonName::parse(&format!("p{number}")).unwrap();
             all_or_nothing(&engine, &person, account.manifest_version).await;
         }
-        let agent = engine.mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
+        let agent = engine.mailbox().mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
         let told = agent.iter().filter(|mail| matches!(mail.happening, Notification::ReauthRequired { .. })).count();
         assert_eq!(told as u64, account.manifest_version - 1);
     }
 }
 
 async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
-    let relation = engine.relations(person, None, 10).await.unwrap().remove(0);
+    let relation = engine.consent().relations(person, None, 10).await.unwrap().remove(0);
     let pending = relation.pending.clone().map(|pending| pending.version);
     assert_eq!(pending, (version > 1).then_some(version), "{person}");
-    let mail = engine.mail(&Recipient::Person(person.clone()), 0, 500).await.unwrap();
+    let mail = engine.mailbox().mail(&Recipient::Person(person.clone()), 0, 500).await.unwrap();
     let told: Vec<_> = mail
         .iter()
         .filter_map(|mail| match mail.happening {
@@ -53,7 +53,7 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
         })
         .collect();
     assert_eq!(told, (2..=version).collect::<Vec<_>>(), "{person} is told of each, once");
-    let standing = engine.verify_ledger(&relation.id).await.unwrap();
+    let standing = engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert_eq!(standing.suspended.len(), usize::from(version > 1));
 }
 
@@ -84,7 +84,7 @@ fn killed_after(count: usize, file: &Path) -> u64 {
 async fn helper_process_publishes_until_killed() {
     let Ok(file) = std::env::var(FILE) else { return };
     let world = World::at(Path::new(&file)).await;
-    let (agent, owner) = match world.engine.search_agents("", None, 10).await.unwrap().pop() {
+    let (agent, owner) = match world.engine.accounts().search_agents("", None, 10).await.unwrap().pop() {
         Some(account) => {
             let owner = nuncio_core::principal::Principal::from(account.owner.clone());
             (account, Caller::new(owner))
@@ -96,13 +96,14 @@ async fn helper_process_publishes_until_killed() {
                 let phone: Phone = world.device(&format!("p{number}"), number + 1).await;
                 phone.allow_for(&world, &id, &[("filesystem:read", GrantTerm::UntilRevoked)]).await;
             }
-            (world.engine.account(&id).await.unwrap(), owner.caller())
+            (world.engine.accounts().account(&id).await.unwrap(), owner.caller())
         }
     };
     for version in agent.manifest_version.. {
         let manifest = renumbered(&broken_version(&["path", "limit"]), usize::try_from(version).unwrap());
         let bytes = manifest.to_string().into_bytes();
-        let published = world.engine.publish_manifest(&owner, &agent.id, Some(&bytes), None, None).await.unwrap();
+        let published =
+            world.engine.manifests().publish_manifest(&owner, &agent.id, Some(&bytes), None, None).await.unwrap();
         // One write for the whole line, past the test harness: a pipe takes it whole.
         std::io::stdout().lock().write_all(format!("done {}\n", published.version).as_bytes()).unwrap();
     }

@@ -17,10 +17,10 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     let mailbox = Recipient::Person(bob.person());
-    let seen = world.engine.mail_head(&mailbox).await.unwrap();
+    let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     let waiting = {
         let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
-        tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+        tokio::spawn(async move { engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap() })
     };
     // Mail of another recipient does not end the wait.
     world.device("eve", 9).await;
@@ -31,13 +31,13 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
     assert!(
         matches!(&mail[0].happening, Notification::ReauthRequired { relation: Some(it), .. } if *it == relation.id)
     );
-    assert_eq!(world.engine.next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
+    assert_eq!(world.engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
 
-    world.engine.mark_mail_read(&mailbox, "dev_1", mail[0].seq).await.unwrap();
+    world.engine.mailbox().mark_mail_read(&mailbox, "dev_1", mail[0].seq).await.unwrap();
     let world = world.restarted().await;
-    assert_eq!(world.engine.mail_read(&mailbox, "dev_1").await.unwrap(), seen + 1);
-    assert_eq!(world.engine.mail_read(&mailbox, "dev_2").await.unwrap(), 0);
-    assert_eq!(world.engine.mail(&mailbox, seen, 10).await.unwrap(), mail);
+    assert_eq!(world.engine.mailbox().mail_read(&mailbox, "dev_1").await.unwrap(), seen + 1);
+    assert_eq!(world.engine.mailbox().mail_read(&mailbox, "dev_2").await.unwrap(), 0);
+    assert_eq!(world.engine.mailbox().mail(&mailbox, seen, 10).await.unwrap(), mail);
 }
 
 #[tokio::test]
@@ -46,13 +46,13 @@ async fn dropped_request_still_wakes_recipients() {
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let mailbox = Recipient::Person(bob.person());
     let new = NewConversation { kind: ConversationType::H2h, with: vec![mailbox.clone()] };
-    let id = world.engine.open_conversation(&ada.caller(), new).await.unwrap().0.conversation.id;
+    let id = world.engine.relay().open_conversation(&ada.caller(), new).await.unwrap().0.conversation.id;
     let mut told = 0;
     for polls in 1..40 {
-        let seen = world.engine.mail_head(&mailbox).await.unwrap();
+        let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
         let waiting = {
             let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
-            tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+            tokio::spawn(async move { engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap() })
         };
         tokio::task::yield_now().await;
         let post = NewPost {
@@ -62,7 +62,7 @@ async fn dropped_request_still_wakes_recipients() {
             envelope: b"sealed".as_slice().into(),
         };
         let caller = ada.caller();
-        let mut posting = Box::pin(world.engine.post_message(&caller, &id, post));
+        let mut posting = Box::pin(world.engine.relay().post_message(&caller, &id, post));
         for _ in 0..polls {
             if futures_util::poll!(posting.as_mut()).is_ready() {
                 break;
@@ -71,8 +71,8 @@ async fn dropped_request_still_wakes_recipients() {
         }
         drop(posting);
         // What was on its way before this is on the disk after it.
-        world.engine.mark_mail_read(&mailbox, "dev_1", 1).await.unwrap();
-        if world.engine.mail(&mailbox, seen, 10).await.unwrap().is_empty() {
+        world.engine.mailbox().mark_mail_read(&mailbox, "dev_1", 1).await.unwrap();
+        if world.engine.mailbox().mail(&mailbox, seen, 10).await.unwrap().is_empty() {
             waiting.abort();
             continue;
         }
@@ -88,10 +88,10 @@ async fn server_shutdown_ends_waiting_readers() {
     let world = World::new().await;
     let bob = world.person("bob").await;
     let mailbox = Recipient::Person(bob.person());
-    let seen = world.engine.mail_head(&mailbox).await.unwrap();
+    let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     let waiting = {
         let engine = world.engine.clone();
-        tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+        tokio::spawn(async move { engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap() })
     };
     world.engine.shut_down(Duration::ZERO).await;
     assert_eq!(waiting.await.unwrap(), []);
@@ -105,15 +105,19 @@ async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consen
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     let mailbox = Recipient::Person(bob.person());
-    let head = world.engine.mail_head(&mailbox).await.unwrap();
+    let head = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     world.clock.advance(Duration::from_secs(100));
-    world.engine.forget_old_mail().await.unwrap();
-    assert_eq!(world.engine.mail(&mailbox, 0, 100).await.unwrap().len() as u64, head, "not a moment too early");
+    world.engine.mailbox().forget_old_mail().await.unwrap();
+    assert_eq!(
+        world.engine.mailbox().mail(&mailbox, 0, 100).await.unwrap().len() as u64,
+        head,
+        "not a moment too early"
+    );
     world.clock.advance(Duration::from_secs(1));
-    world.engine.forget_old_mail().await.unwrap();
-    assert_eq!(world.engine.mail(&mailbox, 0, 100).await.unwrap(), []);
+    world.engine.mailbox().forget_old_mail().await.unwrap();
+    assert_eq!(world.engine.mailbox().mail(&mailbox, 0, 100).await.unwrap(), []);
     assert!(world.relation(&bob, &relation).await.pending.is_some());
     world.publish(&owner, &id, &broken_version(&["path", "limit", "encoding"])).await;
-    let mail = world.engine.mail(&mailbox, 0, 100).await.unwrap();
+    let mail = world.engine.mailbox().mail(&mailbox, 0, 100).await.unwrap();
     assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), [head + 1], "no number is given twice");
 }

@@ -41,12 +41,12 @@ fn assertion(world: &World, phone: &Phone, nonce: &str) -> DeviceAssertion {
 #[tokio::test]
 async fn invite_enrols_one_device_and_its_code_is_not_stored() {
     let world = World::new().await;
-    let invite = world.engine.invite_person(ada(), &operator()).await.unwrap();
-    let device = world.engine.enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
+    let invite = world.engine.people().invite_person(ada(), &operator()).await.unwrap();
+    let device = world.engine.people().enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
     assert_eq!((device.person.clone(), device.name.as_str()), (ada(), "laptop"));
-    assert_eq!(world.engine.people().await.unwrap().len(), 1);
-    assert_eq!(world.engine.devices(&ada()).await.unwrap(), std::slice::from_ref(&device));
-    let again = world.engine.enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
+    assert_eq!(world.engine.people().list().await.unwrap().len(), 1);
+    assert_eq!(world.engine.people().devices(&ada()).await.unwrap(), std::slice::from_ref(&device));
+    let again = world.engine.people().enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
     assert_eq!(again.code, Code::InviteInvalid);
     let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
     assert_eq!(happened, [AuditEvent::PersonInvited, AuditEvent::DeviceEnrolled]);
@@ -55,7 +55,7 @@ async fn invite_enrols_one_device_and_its_code_is_not_stored() {
 #[tokio::test]
 async fn enrolment_needs_open_invite_and_proof_of_key() {
     let world = World::new().await;
-    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
+    let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
     let other = enrolment(&pair(2), &code);
     let refused: [(&str, NewDevice, Code); 5] = [
@@ -70,11 +70,11 @@ async fn enrolment_needs_open_invite_and_proof_of_key() {
         ("a name that hides something", NewDevice { name: "lap\u{202e}top".into(), ..good.clone() }, Code::BadRequest),
     ];
     for (what, new, code) in refused {
-        assert_eq!(world.engine.enrol_device(new).await.unwrap_err().code, code, "{what}");
+        assert_eq!(world.engine.people().enrol_device(new).await.unwrap_err().code, code, "{what}");
     }
-    assert_eq!(world.engine.devices(&ada()).await.unwrap(), []);
+    assert_eq!(world.engine.people().devices(&ada()).await.unwrap(), []);
     world.clock.advance(Duration::from_secs(7 * 24 * 3600));
-    let late = world.engine.enrol_device(good).await.unwrap_err();
+    let late = world.engine.people().enrol_device(good).await.unwrap_err();
     assert_eq!((late.code, late.message.contains("expired")), (Code::InviteInvalid, true));
 }
 
@@ -83,15 +83,21 @@ async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
     let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
     let world = World::with(rules).await;
     world.device("ada", 1).await;
-    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
-    let too_many = world.engine.invite_person(ada(), &operator()).await.unwrap_err();
+    let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
+    let too_many = world.engine.people().invite_person(ada(), &operator()).await.unwrap_err();
     assert_eq!((too_many.code, too_many.params()), (Code::LimitReached, serde_json::json!({"limit": 1})));
-    assert_eq!(world.engine.enrol_device(enrolment(&pair(1), &code)).await.unwrap_err().code, Code::DeviceRefused);
-    let second = world.engine.enrol_device(enrolment(&pair(2), &code)).await.unwrap();
-    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
-    assert_eq!(world.engine.enrol_device(enrolment(&pair(3), &code)).await.unwrap_err().code, Code::LimitReached);
-    world.engine.revoke_device(&ada(), &second.id, &operator()).await.unwrap();
-    world.engine.enrol_device(enrolment(&pair(3), &code)).await.unwrap();
+    assert_eq!(
+        world.engine.people().enrol_device(enrolment(&pair(1), &code)).await.unwrap_err().code,
+        Code::DeviceRefused
+    );
+    let second = world.engine.people().enrol_device(enrolment(&pair(2), &code)).await.unwrap();
+    let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
+    assert_eq!(
+        world.engine.people().enrol_device(enrolment(&pair(3), &code)).await.unwrap_err().code,
+        Code::LimitReached
+    );
+    world.engine.people().revoke_device(&ada(), &second.id, &operator()).await.unwrap();
+    world.engine.people().enrol_device(enrolment(&pair(3), &code)).await.unwrap();
 }
 
 #[tokio::test]
@@ -100,12 +106,12 @@ async fn login_signature_works_once_even_after_restart() {
     let phone = world.person("ada").await;
     let one = assertion(&world, &phone, "nonce-number-one");
     let signature = sign(&phone.pair, &one.message());
-    assert_eq!(world.engine.assert_device(&one, &signature, HERE).await.unwrap(), phone.device);
+    assert_eq!(world.engine.people().assert_device(&one, &signature, HERE).await.unwrap(), phone.device);
     let world = world.restarted().await;
-    let again = world.engine.assert_device(&one, &signature, HERE).await.unwrap_err();
+    let again = world.engine.people().assert_device(&one, &signature, HERE).await.unwrap_err();
     assert_eq!((again.code, again.message.contains("came before")), (Code::DeviceRefused, true));
     let two = assertion(&world, &phone, "nonce-number-two");
-    world.engine.assert_device(&two, &sign(&phone.pair, &two.message()), HERE).await.unwrap();
+    world.engine.people().assert_device(&two, &sign(&phone.pair, &two.message()), HERE).await.unwrap();
 }
 
 #[tokio::test]
@@ -123,15 +129,18 @@ async fn login_signature_for_other_server_time_or_key_is_refused() {
     ];
     for (what, assertion, signer) in cases {
         let signature = sign(&signer.pair, &assertion.message());
-        let error = world.engine.assert_device(&assertion, &signature, HERE).await.unwrap_err();
+        let error = world.engine.people().assert_device(&assertion, &signature, HERE).await.unwrap_err();
         assert_eq!(error.code, Code::DeviceRefused, "{what}");
     }
     let altered = DeviceAssertion { nonce: "another-nonce-here".into(), ..good() };
     let signature = sign(&phone.pair, &good().message());
-    assert_eq!(world.engine.assert_device(&altered, &signature, HERE).await.unwrap_err().code, Code::DeviceRefused);
+    assert_eq!(
+        world.engine.people().assert_device(&altered, &signature, HERE).await.unwrap_err().code,
+        Code::DeviceRefused
+    );
     world.clock.advance(Duration::from_millis(120_001));
     let signature = sign(&phone.pair, &old.message());
-    let late = world.engine.assert_device(&old, &signature, HERE).await.unwrap_err();
+    let late = world.engine.people().assert_device(&old, &signature, HERE).await.unwrap_err();
     assert!(late.message.contains("clock"), "{late}");
 }
 
@@ -139,27 +148,30 @@ async fn login_signature_for_other_server_time_or_key_is_refused() {
 async fn revoked_device_is_refused_at_once() {
     let world = World::new().await;
     let (phone, second) = (world.device("ada", 1).await, world.device("ada", 2).await);
-    assert_eq!(world.engine.valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
+    assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
     let eve = PersonName::parse("eve").unwrap();
-    let not_hers = world.engine.revoke_device(&eve, &second.device.id, &operator()).await.unwrap_err();
+    let not_hers = world.engine.people().revoke_device(&eve, &second.device.id, &operator()).await.unwrap_err();
     assert_eq!(not_hers.code, Code::DeviceNotFound);
-    world.engine.revoke_device(&ada(), &second.device.id, &phone.caller()).await.unwrap();
-    assert_eq!(world.engine.valid_device(&second.device.id).await.unwrap(), None);
+    world.engine.people().revoke_device(&ada(), &second.device.id, &phone.caller()).await.unwrap();
+    assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), None);
     let assertion = assertion(&world, &second, "nonce-number-one");
     let signature = sign(&second.pair, &assertion.message());
-    assert_eq!(world.engine.assert_device(&assertion, &signature, HERE).await.unwrap_err().code, Code::DeviceRefused);
-    let twice = world.engine.revoke_device(&ada(), &second.device.id, &operator()).await.unwrap_err();
+    assert_eq!(
+        world.engine.people().assert_device(&assertion, &signature, HERE).await.unwrap_err().code,
+        Code::DeviceRefused
+    );
+    let twice = world.engine.people().revoke_device(&ada(), &second.device.id, &operator()).await.unwrap_err();
     assert_eq!(twice.code, Code::DeviceNotFound);
-    assert_eq!(world.engine.devices(&eve).await.unwrap_err().code, Code::PersonNotFound);
+    assert_eq!(world.engine.people().devices(&eve).await.unwrap_err().code, Code::PersonNotFound);
 }
 
 #[tokio::test]
 async fn agent_token_authenticates_until_rotated_or_revoked() {
     let world = World::new().await;
     let phone = world.person("ada").await;
-    let made = world.engine.create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();
+    let made = world.engine.manifests().create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();
     let id = made.account.id.clone();
-    let who = async |token: &str| world.engine.authenticate_agent_token(token).await.unwrap();
+    let who = async |token: &str| world.engine.accounts().authenticate_agent_token(token).await.unwrap();
     let caller = who(&made.token).await.unwrap();
     assert_eq!((caller.principal, caller.credential), (Principal::Agent(id.clone()), Credential::AgentToken));
     let other = if made.token.ends_with('x') { 'y' } else { 'x' };
@@ -168,13 +180,13 @@ async fn agent_token_authenticates_until_rotated_or_revoked() {
     {
         assert_eq!(who(nobody).await, None);
     }
-    let (account, rotated) = world.engine.rotate_agent_token(&phone.caller(), &id).await.unwrap();
+    let (account, rotated) = world.engine.accounts().rotate_agent_token(&phone.caller(), &id).await.unwrap();
     assert!(rotated.starts_with(&account.token.unwrap().prefix));
     assert_eq!(who(&made.token).await, None);
     assert!(who(&rotated).await.is_some());
     let eve = world.person("eve").await;
-    assert_eq!(world.engine.rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code, Code::NotOwner);
-    world.engine.revoke_agent_token(&phone.caller(), &id).await.unwrap();
+    assert_eq!(world.engine.accounts().rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code, Code::NotOwner);
+    world.engine.accounts().revoke_agent_token(&phone.caller(), &id).await.unwrap();
     assert_eq!(who(&rotated).await, None);
     let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
     assert!(happened.ends_with(&[AuditEvent::TokenRevoked]) && happened.contains(&AuditEvent::TokenRotated));

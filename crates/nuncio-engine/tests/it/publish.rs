@@ -16,12 +16,14 @@ use super::world::{FILES, World, broken_version, first_version, manifest, new_ag
 async fn concurrent_publications_get_consecutive_versions() {
     let world = World::new().await;
     let owner = world.person("ada").await;
-    let made = world.engine.create_agent(&owner.caller(), new_agent()).await.unwrap();
+    let made = world.engine.manifests().create_agent(&owner.caller(), new_agent()).await.unwrap();
     let tasks: Vec<_> = (0..50)
         .map(|number| {
             let (engine, caller, id) = (world.engine.clone(), owner.caller(), made.account.id.clone());
             let bytes = renumbered(&first_version(), number).to_string().into_bytes();
-            tokio::spawn(async move { engine.publish_manifest(&caller, &id, Some(&bytes), None, None).await.unwrap() })
+            tokio::spawn(async move {
+                engine.manifests().publish_manifest(&caller, &id, Some(&bytes), None, None).await.unwrap()
+            })
         })
         .collect();
     let mut given = Vec::new();
@@ -32,13 +34,13 @@ async fn concurrent_publications_get_consecutive_versions() {
     }
     given.sort_unstable();
     assert_eq!(given.iter().map(|(version, _)| *version).collect::<Vec<_>>(), (1..=50).collect::<Vec<_>>());
-    let mut kept = world.engine.manifest_history(&made.account.id, None, 100).await.unwrap();
+    let mut kept = world.engine.manifests().manifest_history(&made.account.id, None, 100).await.unwrap();
     kept.reverse();
     assert_eq!(kept.iter().map(|version| (version.version, version.hash)).collect::<Vec<_>>(), given);
     for version in &kept {
         assert_eq!(version.hash, version.manifest.as_ref().map(|text| Digest::of_bytes(text.as_bytes())));
     }
-    let account = world.engine.account(&made.account.id).await.unwrap();
+    let account = world.engine.accounts().account(&made.account.id).await.unwrap();
     assert_eq!((account.manifest_version, account.manifest_hash), (50, given[49].1));
 }
 
@@ -58,7 +60,14 @@ async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
                 for number in 0..10 {
                     let manifest = renumbered(&broken_version(&["path", "limit"]), 1 + number * 2 + place);
                     let bytes = manifest.to_string().into_bytes();
-                    assert!(engine.publish_manifest(&caller, &id, Some(&bytes), None, None).await.unwrap().changed);
+                    assert!(
+                        engine
+                            .manifests()
+                            .publish_manifest(&caller, &id, Some(&bytes), None, None)
+                            .await
+                            .unwrap()
+                            .changed
+                    );
                 }
             })
         })
@@ -79,14 +88,14 @@ async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
     for task in publishing {
         task.await.unwrap();
     }
-    let versions = world.engine.manifest_history(&id, None, 100).await.unwrap();
+    let versions = world.engine.manifests().manifest_history(&id, None, 100).await.unwrap();
     let numbers: Vec<_> = versions.iter().rev().map(|version| version.version).collect();
     assert_eq!(numbers, (1..=21).collect::<Vec<_>>());
     for (phone, relation) in phones.iter().zip(&relations) {
         let now = world.relation(phone, relation).await;
         let waits = now.pending.as_ref().map(|pending| pending.version);
         assert_eq!(waits, (now.accepted.version == 1).then_some(21), "{now:?}");
-        world.engine.verify_ledger(&relation.id).await.unwrap();
+        world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     }
 }
 
@@ -97,7 +106,12 @@ async fn equivalent_manifest_creates_no_new_version() {
     let id = world.agent(&owner, &first_version()).await;
     let before = world.records().await.len();
     let pretty = serde_json::to_string_pretty(&first_version()).unwrap();
-    let again = world.engine.publish_manifest(&owner.caller(), &id, Some(pretty.as_bytes()), None, None).await.unwrap();
+    let again = world
+        .engine
+        .manifests()
+        .publish_manifest(&owner.caller(), &id, Some(pretty.as_bytes()), None, None)
+        .await
+        .unwrap();
     assert_eq!((again.changed, again.version, again.verdict.breaking), (false, 1, false));
     assert_eq!(world.records().await.len(), before);
 }
@@ -107,7 +121,7 @@ async fn only_owner_publishes_and_agent_token_is_refused() {
     let world = World::new().await;
     let (owner, eve) = (world.person("ada").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
-    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
     let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
     for by in [
         eve.caller(),
@@ -116,16 +130,22 @@ async fn only_owner_publishes_and_agent_token_is_refused() {
         Caller::new(Principal::Local),
         Caller::new(Principal::Anonymous),
     ] {
-        let publish = world.engine.publish_manifest(&by, &id, Some(&bytes), None, None).await;
+        let publish = world.engine.manifests().publish_manifest(&by, &id, Some(&bytes), None, None).await;
         assert_eq!(publish.unwrap_err().code, Code::NotOwner, "{:?}", by.principal);
-        assert_eq!(world.engine.publish_manifest(&by, &id, None, None, None).await.unwrap_err().code, Code::NotOwner);
-        assert_eq!(world.engine.judge_manifest(&by, &id, Some(&bytes)).await.unwrap_err().code, Code::NotOwner);
+        assert_eq!(
+            world.engine.manifests().publish_manifest(&by, &id, None, None, None).await.unwrap_err().code,
+            Code::NotOwner
+        );
+        assert_eq!(
+            world.engine.manifests().judge_manifest(&by, &id, Some(&bytes)).await.unwrap_err().code,
+            Code::NotOwner
+        );
         let patch = AgentPatch { public: Some(false), ..AgentPatch::default() };
-        assert_eq!(world.engine.update_agent(&by, &id, patch).await.unwrap_err().code, Code::NotOwner);
+        assert_eq!(world.engine.accounts().update_agent(&by, &id, patch).await.unwrap_err().code, Code::NotOwner);
     }
-    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 1);
+    assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 1);
     let nobody = AgentId::parse("agt_nobody").unwrap();
-    let unknown = world.engine.publish_manifest(&owner.caller(), &nobody, Some(&bytes), None, None).await;
+    let unknown = world.engine.manifests().publish_manifest(&owner.caller(), &nobody, Some(&bytes), None, None).await;
     assert_eq!(unknown.unwrap_err().code, Code::UnknownAgent);
 }
 
@@ -138,7 +158,7 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
     wrong["tools"][0]["name"] = json!("Not A Name");
     wrong["permission_scopes"][0]["id"] = json!("system:root");
     let new = NewAgent { manifest: Some(wrong.to_string().into_bytes()), ..new_agent() };
-    let error = world.engine.create_agent(&owner.caller(), new).await.unwrap_err();
+    let error = world.engine.manifests().create_agent(&owner.caller(), new).await.unwrap_err();
     let params = error.params();
     let pointers: Vec<_> =
         params["errors"].as_array().unwrap().iter().map(|it| it["pointer"].as_str().unwrap()).collect();
@@ -146,13 +166,14 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
         assert!(pointers.contains(&place), "{place} of {pointers:?}");
     }
     let ada = AccountOwner::Person(owner.person());
-    assert_eq!(world.engine.accounts_of(&ada, None, 10).await.unwrap(), []);
+    assert_eq!(world.engine.accounts().accounts_of(&ada, None, 10).await.unwrap(), []);
     let id = world.agent(&owner, &first_version()).await;
     for bytes in [&b"{"[..], b"[]", b"null", br#"{"schema_version":"1.0","schema_version":"1.0"}"#] {
-        let error = world.engine.publish_manifest(&owner.caller(), &id, Some(bytes), None, None).await.unwrap_err();
+        let error =
+            world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(bytes), None, None).await.unwrap_err();
         assert!(error.code.as_str().starts_with("manifest_"), "{error:?}");
     }
-    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 1);
+    assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 1);
 }
 
 #[tokio::test]
@@ -160,10 +181,10 @@ async fn publication_with_outdated_if_match_is_refused() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
-    let seen = world.engine.account(&id).await.unwrap().manifest_hash;
+    let seen = world.engine.accounts().account(&id).await.unwrap().manifest_hash;
     let publish = async |number, seen| {
         let bytes = renumbered(&first_version(), number).to_string().into_bytes();
-        world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), seen, None).await
+        world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(&bytes), seen, None).await
     };
     let second = publish(1, seen).await.unwrap();
     let stale = publish(2, seen).await.unwrap_err();
@@ -179,11 +200,11 @@ async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
-    let before = (world.engine.account(&id).await.unwrap(), world.records().await.len());
-    let dry = world.engine.judge_manifest(&owner.caller(), &id, Some(&bytes)).await.unwrap();
+    let before = (world.engine.accounts().account(&id).await.unwrap(), world.records().await.len());
+    let dry = world.engine.manifests().judge_manifest(&owner.caller(), &id, Some(&bytes)).await.unwrap();
     assert!(dry.verdict.breaking && dry.changed);
     assert_eq!((dry.version, dry.affected), (2, 1));
-    assert_eq!((world.engine.account(&id).await.unwrap(), world.records().await.len()), before);
+    assert_eq!((world.engine.accounts().account(&id).await.unwrap(), world.records().await.len()), before);
     assert_eq!(world.relation(&bob, &relation).await, relation);
     let real = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     assert_eq!((real.verdict, real.version, real.affected), (dry.verdict, 2, 1));
@@ -195,12 +216,13 @@ async fn version_keeps_change_note_and_verdict() {
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
-    let publish =
-        async |note: &str| world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), None, Some(note)).await;
+    let publish = async |note: &str| {
+        world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(&bytes), None, Some(note)).await
+    };
     assert_eq!(publish("a\u{202e}b").await.unwrap_err().code, Code::BadRequest);
     assert_eq!(publish(&"x".repeat(1001)).await.unwrap_err().code, Code::BadRequest);
     publish(" We read larger files. ").await.unwrap();
-    let version = world.engine.manifest_version(&id, 2).await.unwrap().unwrap();
+    let version = world.engine.manifests().manifest_version(&id, 2).await.unwrap().unwrap();
     assert_eq!(version.change_note.as_deref(), Some("We read larger files."));
     assert_eq!(version.verdict["scopes_requiring_reauth"], json!(["filesystem:read"]));
     assert_eq!(version.by, Principal::Person(owner.person()));
@@ -216,7 +238,7 @@ async fn search_finds_public_agents_by_name_and_capability() {
     let world = World::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
-    let found = async |query: &str| world.engine.search_agents(query, None, 10).await.unwrap().len();
+    let found = async |query: &str| world.engine.accounts().search_agents(query, None, 10).await.unwrap().len();
     for query in ["", "helper", "HELP read_file", "clipboard:read", id.as_str()] {
         assert_eq!(found(query).await, 1, "{query}");
     }
@@ -229,12 +251,12 @@ async fn search_finds_public_agents_by_name_and_capability() {
         description: Some("Keeps 档案.".into()),
         ..AgentPatch::default()
     };
-    world.engine.update_agent(&owner.caller(), &id, patch).await.unwrap();
+    world.engine.accounts().update_agent(&owner.caller(), &id, patch).await.unwrap();
     assert_eq!((found("helper").await, found("档案 archivist").await, found("read_file").await), (0, 1, 1));
     let hide = AgentPatch { public: Some(false), ..AgentPatch::default() };
-    world.engine.update_agent(&owner.caller(), &id, hide).await.unwrap();
+    world.engine.accounts().update_agent(&owner.caller(), &id, hide).await.unwrap();
     assert_eq!(found("").await, 0);
-    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 2);
+    assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 2);
 }
 
 #[tokio::test]
@@ -242,13 +264,16 @@ async fn only_people_create_agents_up_to_the_limit() {
     let world = World::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
     let owner = world.person("ada").await;
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;
-    assert_eq!(world.engine.create_agent(&owner.caller(), new_agent()).await.unwrap_err().code, Code::LimitReached);
-    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
-    assert_eq!(world.engine.create_agent(&agent, new_agent()).await.unwrap_err().code, Code::NotOwner);
+    assert_eq!(
+        world.engine.manifests().create_agent(&owner.caller(), new_agent()).await.unwrap_err().code,
+        Code::LimitReached
+    );
+    let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
+    assert_eq!(world.engine.manifests().create_agent(&agent, new_agent()).await.unwrap_err().code, Code::NotOwner);
     let local = Caller::new(Principal::Local);
-    assert_eq!(world.engine.create_agent(&local, new_agent()).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(world.engine.manifests().create_agent(&local, new_agent()).await.unwrap_err().code, Code::Unauthorized);
     let eve = world.person("eve").await;
     let hidden = NewAgent { display_name: "a\u{200b}".into(), ..new_agent() };
-    assert_eq!(world.engine.create_agent(&eve.caller(), hidden).await.unwrap_err().code, Code::BadRequest);
-    world.engine.create_agent(&eve.caller(), new_agent()).await.unwrap();
+    assert_eq!(world.engine.manifests().create_agent(&eve.caller(), hidden).await.unwrap_err().code, Code::BadRequest);
+    world.engine.manifests().create_agent(&eve.caller(), new_agent()).await.unwrap();
 }

@@ -29,7 +29,7 @@ async fn establish(
     signed: Option<LedgerEntry>,
 ) -> Result<nuncio_core::relation::Relation, ConsentError> {
     let consent = NewConsent { wishes: wishes(scopes), seen: None, signed };
-    world.engine.establish_relation(&phone.caller(), NewRelation { agent: agent.clone(), consent }).await
+    world.engine.consent().establish_relation(&phone.caller(), NewRelation { agent: agent.clone(), consent }).await
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
     assert_eq!(error.code, Code::ConsentUnsigned);
     let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
-    let account = world.engine.account(&id).await.unwrap();
+    let account = world.engine.accounts().account(&id).await.unwrap();
     assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, LedgerAction::Grant));
     assert_eq!((entry.manifest_version, entry.manifest_hash), (1, account.manifest_hash));
     assert_eq!(entry.scopes.iter().map(ScopeId::as_str).collect::<Vec<_>>(), ["clipboard:read", "filesystem:read"]);
@@ -52,9 +52,12 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     let relation = establish(&world, &bob, &id, &scopes, Some(bob.signed(shown))).await.unwrap();
     assert_eq!(relation.id, entry.relation_id);
     assert_eq!(world.relation(&bob, &relation).await, relation);
-    assert_eq!(world.engine.relations(&bob.person(), None, 10).await.unwrap(), std::slice::from_ref(&relation));
+    assert_eq!(
+        world.engine.consent().relations(&bob.person(), None, 10).await.unwrap(),
+        std::slice::from_ref(&relation)
+    );
 
-    let mail = world.engine.mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
+    let mail = world.engine.mailbox().mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
     assert!(matches!(&mail[0].happening, Notification::RelationEstablished { person, .. } if *person == bob.person()));
     let given = world.records().await.pop().unwrap();
     assert_eq!(
@@ -123,7 +126,7 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
     // Somebody else cannot use it either.
     let stolen = establish(&world, &eve, &id, &scopes, Some(bob.signed(good.clone()))).await.unwrap_err();
     assert_eq!(stolen.code, Code::ConsentUnsigned);
-    assert_eq!(world.engine.relations(&bob.person(), None, 10).await.unwrap(), []);
+    assert_eq!(world.engine.consent().relations(&bob.person(), None, 10).await.unwrap(), []);
     // Too late, by the server's clock.
     world.clock.advance(Duration::from_secs(601));
     let late = establish(&world, &bob, &id, &scopes, Some(bob.signed(good))).await.unwrap_err();
@@ -136,18 +139,24 @@ async fn only_a_person_on_their_own_device_can_consent() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
-    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
     let new = NewRelation { agent: id.clone(), consent: NewConsent::default() };
     let nobody = Caller::new(Principal::Person(bob.person()));
     for by in [agent, nobody, Caller::new(Principal::Local), Caller::new(Principal::Operator)] {
-        let error = world.engine.establish_relation(&by, new.clone()).await.unwrap_err();
+        let error = world.engine.consent().establish_relation(&by, new.clone()).await.unwrap_err();
         assert_eq!(error.code, Code::Unauthorized, "{:?}", by.principal);
     }
     // A device of somebody else, and one that was taken away.
     let eves = Caller { principal: Principal::Person(bob.person()), ..owner.caller() };
-    assert_eq!(world.engine.establish_relation(&eves, new.clone()).await.unwrap_err().code, Code::DeviceRefused);
-    world.engine.revoke_device(&bob.person(), &bob.device.id, &bob.caller()).await.unwrap();
-    assert_eq!(world.engine.establish_relation(&bob.caller(), new).await.unwrap_err().code, Code::DeviceRefused);
+    assert_eq!(
+        world.engine.consent().establish_relation(&eves, new.clone()).await.unwrap_err().code,
+        Code::DeviceRefused
+    );
+    world.engine.people().revoke_device(&bob.person(), &bob.device.id, &bob.caller()).await.unwrap();
+    assert_eq!(
+        world.engine.consent().establish_relation(&bob.caller(), new).await.unwrap_err().code,
+        Code::DeviceRefused
+    );
 }
 
 #[tokio::test]
@@ -163,11 +172,11 @@ async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
     let nobody = AgentId::parse("agt_x").unwrap();
     assert_eq!(bob.try_allow(&world, &nobody, &[]).await.unwrap_err().code, Code::UnknownAgent);
 
-    let seen = world.engine.account(&id).await.unwrap().manifest_hash;
+    let seen = world.engine.accounts().account(&id).await.unwrap().manifest_hash;
     let consent = |seen| NewConsent { wishes: wishes(&[("filesystem:read", ALWAYS)]), seen, signed: None };
     let establish = async |seen| {
         let new = NewRelation { agent: id.clone(), consent: consent(seen) };
-        world.engine.establish_relation(&bob.caller(), new).await.unwrap_err()
+        world.engine.consent().establish_relation(&bob.caller(), new).await.unwrap_err()
     };
     let to_sign = establish(seen).await;
     assert_eq!(to_sign.code, Code::ConsentUnsigned);
@@ -177,7 +186,11 @@ async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
     assert_eq!(stale.code, Code::ManifestStale);
     assert_eq!(stale.params(), json!({"manifest_version": 2, "manifest_hash": second.hash}));
     let signed = NewConsent { signed: Some(bob.sign_what(&to_sign)), ..consent(None) };
-    let late = world.engine.establish_relation(&bob.caller(), NewRelation { agent: id.clone(), consent: signed }).await;
+    let late = world
+        .engine
+        .consent()
+        .establish_relation(&bob.caller(), NewRelation { agent: id.clone(), consent: signed })
+        .await;
     assert_eq!(late.unwrap_err().code, Code::ManifestStale);
     assert_eq!(establish(second.hash).await.code, Code::ConsentUnsigned);
 }
@@ -204,12 +217,16 @@ async fn second_relation_and_relations_over_limit_are_refused() {
     let again = bob.try_allow(&world, &one, &[]).await.unwrap_err();
     assert_eq!((again.code, again.params()), (Code::RelationExists, json!({"relation_id": relation.id})));
     assert_eq!(bob.try_allow(&world, &two, &[]).await.unwrap_err().code, Code::LimitReached);
-    let unsigned = world.engine.revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
+    let unsigned = world.engine.consent().revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
     assert_eq!(unsigned.code, Code::ConsentUnsigned);
-    let over =
-        world.engine.revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
+    let over = world
+        .engine
+        .consent()
+        .revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned)))
+        .await
+        .unwrap();
     assert!(!over.is_active());
-    let standing = world.engine.verify_ledger(&relation.id).await.unwrap();
+    let standing = world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert!(standing.ended);
     let gone = bob.try_change(&world, &relation, &[]).await.unwrap_err();
     assert_eq!(gone.code, Code::RelationNotFound);
@@ -225,19 +242,22 @@ async fn relation_is_inaccessible_to_third_parties() {
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let (_, other) = world.agent_with_token(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["clipboard:read"]).await;
-    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
-    let stranger = world.engine.authenticate_agent_token(&other).await.unwrap().unwrap();
+    let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
+    let stranger = world.engine.accounts().authenticate_agent_token(&other).await.unwrap().unwrap();
     for by in [eve.caller(), owner.caller(), stranger, Caller::new(Principal::Local), Caller::new(Principal::Anonymous)]
     {
-        assert_eq!(world.engine.relation(&by, &relation.id).await.unwrap_err().code, Code::RelationNotFound);
-        assert_eq!(world.engine.ledger(&by, &relation.id, 0, 10).await.unwrap_err().code, Code::RelationNotFound);
+        assert_eq!(world.engine.consent().relation(&by, &relation.id).await.unwrap_err().code, Code::RelationNotFound);
+        assert_eq!(
+            world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap_err().code,
+            Code::RelationNotFound
+        );
     }
     assert_eq!(eve.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::RelationNotFound);
-    let revoke = world.engine.revoke_relation(&eve.caller(), &relation.id, None).await;
+    let revoke = world.engine.consent().revoke_relation(&eve.caller(), &relation.id, None).await;
     assert_eq!(revoke.unwrap_err().code, Code::RelationNotFound);
     // The two in it can each verify it alone.
     for by in [bob.caller(), agent] {
-        let ledger = world.engine.ledger(&by, &relation.id, 0, 10).await.unwrap();
+        let ledger = world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap();
         let standing = verify(&ledger.entries, &ledger.devices, &Ed25519).unwrap();
         assert_eq!((standing.head, standing.person), (relation.ledger, bob.person()));
     }
@@ -252,16 +272,18 @@ async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
     let relation = bob.allow_for(&world, &id, &[("filesystem:read", hour), ("clipboard:read", GrantTerm::Once)]).await;
     let clipboard = ScopeId::parse("clipboard:read").unwrap();
     assert_eq!(world.effective(&bob, &relation).await, ["clipboard:read", "filesystem:read"]);
-    assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
-    assert!(!world.engine.use_consent(&relation.id, &clipboard).await.unwrap(), "it was used");
-    assert!(!world.engine.use_consent(&relation.id, &ScopeId::parse("filesystem:read").unwrap()).await.unwrap());
+    assert!(world.engine.consent().use_consent(&relation.id, &clipboard).await.unwrap());
+    assert!(!world.engine.consent().use_consent(&relation.id, &clipboard).await.unwrap(), "it was used");
+    assert!(
+        !world.engine.consent().use_consent(&relation.id, &ScopeId::parse("filesystem:read").unwrap()).await.unwrap()
+    );
     assert_eq!(world.effective(&bob, &relation).await, ["filesystem:read"]);
     world.clock.advance(Duration::from_secs(3600));
     assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
-    world.engine.verify_ledger(&relation.id).await.unwrap();
+    world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     let again = bob.try_change(&world, &relation, &[("clipboard:read", GrantTerm::Once)]).await.unwrap();
     assert_eq!(again.ledger.seq, 2);
-    assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
+    assert!(world.engine.consent().use_consent(&relation.id, &clipboard).await.unwrap());
 }
 
 #[tokio::test]
@@ -272,11 +294,11 @@ async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
     let id = world.agent(&owner, &first_version()).await;
     let relation = first.allow(&world, &id, &["clipboard:read"]).await;
     world.clock.advance(Duration::from_secs(1));
-    world.engine.revoke_device(&first.person(), &first.device.id, &second.caller()).await.unwrap();
-    world.engine.verify_ledger(&relation.id).await.unwrap();
+    world.engine.people().revoke_device(&first.person(), &first.device.id, &second.caller()).await.unwrap();
+    world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert_eq!(first.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::DeviceRefused);
     second.try_change(&world, &relation, &[]).await.unwrap();
-    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().head.seq, 2);
+    assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().head.seq, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +325,7 @@ async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
         let required = [&["path"][..], &["path", "limit"]][number % 2];
         world.publish(&owner, &id, &super::world::renumbered(&broken_version(required), number + 1)).await;
     }
-    let account = world.engine.account(&id).await.unwrap();
+    let account = world.engine.accounts().account(&id).await.unwrap();
     assert_eq!(account.manifest_version, 5);
     for task in tasks {
         let (phone, outcome) = task.await.unwrap();
@@ -313,7 +335,7 @@ async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
                 // The last version needs what the third needed, and more than the others did.
                 let now = world.relation(&phone, &relation).await;
                 assert_eq!(now.pending.is_some(), ![3, 5].contains(&now.accepted.version), "{now:?}");
-                world.engine.verify_ledger(&now.id).await.unwrap();
+                world.engine.consent().verify_ledger(&now.id).await.unwrap();
             }
         }
     }
@@ -336,7 +358,7 @@ async fn ledger_verification_detects_unsigned_grant_in_store() {
     let change =
         ConsentChange::MoveRelation { from: relation.revision, relation: more.clone(), manifest_version: None };
     world.store.commit(vec![change.into()]).await.unwrap();
-    let found = world.engine.verify_ledger(&relation.id).await.unwrap_err();
+    let found = world.engine.consent().verify_ledger(&relation.id).await.unwrap_err();
     assert_eq!((found.code, found.message.contains("filesystem:read")), (Code::LedgerBroken, true));
 
     // With an entry to go with it, but no device to sign it.
@@ -345,6 +367,6 @@ async fn ledger_verification_detects_unsigned_grant_in_store() {
     let forged =
         LedgerEntry { scopes, signature: None, ..more.draft_grant(&[], more.accepted, &device, world.clock.now()) };
     world.store.commit(vec![ConsentChange::AppendLedger(forged).into()]).await.unwrap();
-    let found = world.engine.verify_ledger(&relation.id).await.unwrap_err();
+    let found = world.engine.consent().verify_ledger(&relation.id).await.unwrap_err();
     assert_eq!((found.code, found.message.contains("entry 2")), (Code::LedgerBroken, true), "{found}");
 }

@@ -15,7 +15,7 @@ use super::world::{Phone, World, first_version};
 
 fn streamer(world: &World, agent: &AgentId) -> StreamSender {
     let by = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
-    world.engine.streamer(by).unwrap()
+    world.engine.relay().streamer(by).unwrap()
 }
 
 fn name(text: &str) -> StreamId {
@@ -30,7 +30,7 @@ fn piece(seq: u64) -> StreamPiece {
 async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> ConversationId {
     phone.allow(world, agent, &["filesystem:read"]).await;
     let new = NewConversation { kind: ConversationType::H2a, with: vec![Recipient::Agent(agent.clone())] };
-    world.engine.open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
+    world.engine.relay().open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
 }
 
 #[tokio::test]
@@ -76,8 +76,8 @@ async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
     let agent = world.agent(&owner, &first_version()).await;
     let here = conversation(&world, &ada, &agent).await;
     let reader = Recipient::Person(ada.person());
-    let before = world.engine.mail_head(&reader).await.unwrap();
-    let ear = world.engine.listen_to_streams(&reader);
+    let before = world.engine.mailbox().mail_head(&reader).await.unwrap();
+    let ear = world.engine.relay().listen_to_streams(&reader);
     let mut streamer = streamer(&world, &agent);
     assert_eq!(streamer.due(), None);
     streamer.start(&here, name("s"), [1].as_slice().into()).await.unwrap();
@@ -92,12 +92,12 @@ async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
     assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, Code::StreamNotFound);
     assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Silent));
     assert_eq!(streamer.due(), None);
-    assert_eq!(world.engine.mail_head(&reader).await.unwrap(), before);
+    assert_eq!(world.engine.mailbox().mail_head(&reader).await.unwrap(), before);
     // Dropping the sender aborts its open streams.
     streamer.start(&here, name("t"), [1].as_slice().into()).await.unwrap();
     ear.next().await;
     drop(streamer);
     assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Gone));
     // People do not stream.
-    assert_eq!(world.engine.streamer(ada.caller()).unwrap_err().code, Code::PermissionDenied);
+    assert_eq!(world.engine.relay().streamer(ada.caller()).unwrap_err().code, Code::PermissionDenied);
 }

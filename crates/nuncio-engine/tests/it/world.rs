@@ -86,9 +86,9 @@ impl World {
     pub(crate) async fn device(&self, name: &str, seed: u8) -> Phone {
         let person = PersonName::parse(name).unwrap();
         let operator = Caller::new(Principal::Operator);
-        let invite = self.engine.invite_person(person, &operator).await.unwrap();
+        let invite = self.engine.people().invite_person(person, &operator).await.unwrap();
         let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
-        let device = self.engine.enrol_device(enrolment(&pair, &invite.code)).await.unwrap();
+        let device = self.engine.people().enrol_device(enrolment(&pair, &invite.code)).await.unwrap();
         Phone { device, pair }
     }
 
@@ -98,17 +98,17 @@ impl World {
 
     pub(crate) async fn agent_with_token(&self, owner: &Phone, manifest: &Value) -> (AgentId, String) {
         let new = NewAgent { manifest: Some(manifest.to_string().into_bytes()), ..new_agent() };
-        let made = self.engine.create_agent(&owner.caller(), new).await.unwrap();
+        let made = self.engine.manifests().create_agent(&owner.caller(), new).await.unwrap();
         (made.account.id, made.token)
     }
 
     pub(crate) async fn publish(&self, owner: &Phone, agent: &AgentId, manifest: &Value) -> Publication {
         let bytes = manifest.to_string().into_bytes();
-        self.engine.publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
+        self.engine.manifests().publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
     }
 
     pub(crate) async fn relation(&self, phone: &Phone, relation: &Relation) -> Relation {
-        self.engine.relation(&phone.caller(), &relation.id).await.unwrap()
+        self.engine.consent().relation(&phone.caller(), &relation.id).await.unwrap()
     }
 
     /// Scopes that are effective now.
@@ -119,7 +119,7 @@ impl World {
 
     /// All audit records except those of calls.
     pub(crate) async fn records(&self) -> Vec<AuditEventRecord> {
-        let links = self.engine.audit_links(0, 1000).await.unwrap();
+        let links = self.engine.records().audit_links(0, 1000).await.unwrap();
         links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()).collect()
     }
 }
@@ -159,7 +159,7 @@ pub(crate) async fn engine(store: &Arc<SqliteStore>, clock: &HandClock, consent:
         meter: Arc::new(NoopMeter),
     };
     let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
-    engine.reload_access().await.unwrap();
+    engine.access().reload_access().await.unwrap();
     engine
 }
 
@@ -209,12 +209,12 @@ impl Phone {
     ) -> Result<Relation, ConsentError> {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
         let new = NewRelation { agent: agent.clone(), consent };
-        let signed = match world.engine.establish_relation(&self.caller(), new.clone()).await {
+        let signed = match world.engine.consent().establish_relation(&self.caller(), new.clone()).await {
             Err(error) if matches!(error.details, ConsentErrorDetails::Sign(_)) => self.sign_what(&error),
             other => return other,
         };
         let consent = NewConsent { signed: Some(signed), ..new.consent };
-        world.engine.establish_relation(&self.caller(), NewRelation { consent, ..new }).await
+        world.engine.consent().establish_relation(&self.caller(), NewRelation { consent, ..new }).await
     }
 
     pub(crate) async fn try_change(
@@ -224,12 +224,12 @@ impl Phone {
         scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
-        let signed = match world.engine.change_relation(&self.caller(), &relation.id, consent.clone()).await {
+        let signed = match world.engine.consent().change_relation(&self.caller(), &relation.id, consent.clone()).await {
             Err(error) if matches!(error.details, ConsentErrorDetails::Sign(_)) => self.sign_what(&error),
             other => return other,
         };
         let consent = NewConsent { signed: Some(signed), ..consent };
-        world.engine.change_relation(&self.caller(), &relation.id, consent).await
+        world.engine.consent().change_relation(&self.caller(), &relation.id, consent).await
     }
 }
 

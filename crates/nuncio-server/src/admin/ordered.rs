@@ -76,7 +76,7 @@ impl AdminCommand {
                 .or_else(|| order["subject"]["agent"].as_str().map(str::to_owned))
                 .and_then(|agent| AgentId::parse(&agent).ok()),
             scopes,
-            ..engine.order_record(action, by)
+            ..engine.records().order_record(action, by)
         })
     }
 }

@@ -26,8 +26,8 @@ pub(super) async fn invite(
     seconds: Option<u64>,
 ) -> Result<Value, StartError> {
     let invited = match seconds.map(Duration::from_secs) {
-        Some(lasts) => engine.invite_person_for(name, lasts, &operator()).await,
-        None => engine.invite_person(name, &operator()).await,
+        Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await,
+        None => engine.people().invite_person(name, &operator()).await,
     };
     let invite = invited.map_err(refused)?;
     Ok(json!({
@@ -42,8 +42,8 @@ pub(super) async fn invite(
 /// Everyone with an account, and how many devices each has.
 pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
     let mut users = Vec::new();
-    for person in engine.people().await? {
-        let devices = engine.devices(&person.name).await.map_err(refused)?;
+    for person in engine.people().list().await? {
+        let devices = engine.people().devices(&person.name).await.map_err(refused)?;
         let valid = devices.iter().filter(|device| device.revoked_at.is_none()).count();
         users.push(json!({"name": person.name, "since": person.created_at, "devices": valid}));
     }
@@ -51,17 +51,17 @@ pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
 }
 
 pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Value, StartError> {
-    Ok(json!({"devices": engine.devices(name).await.map_err(refused)?}))
+    Ok(json!({"devices": engine.people().devices(name).await.map_err(refused)?}))
 }
 
 pub(super) async fn revoke(engine: &Engine, name: &PersonName, device: Option<&DeviceId>) -> Result<Value, StartError> {
     let mut revoked = Vec::new();
     match device {
-        Some(id) => revoked.push(engine.revoke_device(name, id, &operator()).await.map_err(refused)?),
+        Some(id) => revoked.push(engine.people().revoke_device(name, id, &operator()).await.map_err(refused)?),
         None => {
-            let devices = engine.devices(name).await.map_err(refused)?;
+            let devices = engine.people().devices(name).await.map_err(refused)?;
             for device in devices.into_iter().filter(|device| device.revoked_at.is_none()) {
-                revoked.push(engine.revoke_device(name, &device.id, &operator()).await.map_err(refused)?);
+                revoked.push(engine.people().revoke_device(name, &device.id, &operator()).await.map_err(refused)?);
             }
         }
     }

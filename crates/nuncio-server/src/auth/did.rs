@@ -128,7 +128,7 @@ impl DidAuth {
     pub(crate) async fn use_nonce(&self, of: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
         let Some(nonce) = &verified.nonce else { return Ok(()) };
         let until = self.policy.remember_until(verified.created);
-        match self.engine.use_nonce(&format!("{of}\n{}", verified.key_id), nonce, until).await {
+        match self.engine.access().use_nonce(&format!("{of}\n{}", verified.key_id), nonce, until).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(AuthError::Nonce("the nonce was used before; sign again with a new one")),
             Err(error) => {

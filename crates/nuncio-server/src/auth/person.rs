@@ -112,10 +112,10 @@ fn kid(key: &PublicKey) -> String {
 /// Deletes old events and messages of people and agents once an hour.
 pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
     loop {
-        if let Err(error) = engine.forget_old_mail().await {
+        if let Err(error) = engine.mailbox().forget_old_mail().await {
             tracing::error!(%error, "old events could not be deleted");
         }
-        if let Err(error) = engine.forget_old_messages().await {
+        if let Err(error) = engine.relay().forget_old_messages().await {
             tracing::error!(%error, "old messages could not be deleted");
         }
         tokio::select! {

@@ -100,7 +100,7 @@ impl Signatures {
                     false => self.made_by(&tags.v2, &by_v2)?,
                     true => self.made_by(&tags.v1, &by_v1)?,
                 };
-                match self.engine.use_nonce(&format!("signature\n{key}"), nonce, end).await {
+                match self.engine.access().use_nonce(&format!("signature\n{key}"), nonce, end).await {
                     Ok(true) => Ok(caller),
                     Ok(false) => Err(format!("this {NONCE} was used before; take a new one for each request")),
                     Err(error) => {
@@ -131,7 +131,7 @@ impl Signatures {
 
     /// The key that made one of the signatures. A signature names no key, so each is tried.
     fn made_by(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> Result<(nuncio_core::ids::KeyId, Caller), String> {
-        let keys = self.engine.signing_keys();
+        let keys = self.engine.access().signing_keys();
         let now = self.engine.now();
         let maker = keys.iter().filter(|key| key.is_valid(now)).find(|key| key.made(tags, parts));
         maker.map(|key| (key.id().clone(), key.caller())).ok_or_else(|| {

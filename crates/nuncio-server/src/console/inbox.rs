@@ -73,7 +73,7 @@ async fn guarded(mut response: Response) -> Response {
 
 /// Number of waiting tasks, for visitors who may use the inbox.
 pub(super) async fn waiting(engine: &Engine) -> usize {
-    engine.inbox().await.map_or(0, |tasks| tasks.len())
+    engine.inbox().open_tasks().await.map_or(0, |tasks| tasks.len())
 }
 
 #[derive(Default, Deserialize)]
@@ -158,10 +158,10 @@ async fn list(
     let Some(visitor) = reader.visitor(&inbox) else { return reader.turned_away("/console/tasks") };
     let after = asked.after.as_deref().and_then(|id| TaskId::parse(id).ok());
     let after = match after {
-        Some(id) => inbox.engine.task(&id).await.ok(),
+        Some(id) => inbox.engine.inbox().task(&id).await.ok(),
         None => None,
     };
-    match inbox.engine.inbox().await {
+    match inbox.engine.inbox().open_tasks().await {
         Ok(tasks) => {
             let frame = reader.frame("/console/tasks", Some(visitor));
             let version = version_of_all(&tasks);
@@ -289,10 +289,10 @@ async fn carry_out(
         },
     };
     let by = OrderIssuer { principal: visitor.principal.clone(), account: None };
-    let record = inbox.engine.order_record(step.action(), &by);
+    let record = inbox.engine.records().order_record(step.action(), &by);
     let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
-    let stepped = inbox.engine.step_task(&task.id, step, &visitor.name);
-    match inbox.engine.run_order(record, stepped, |_| None).await {
+    let stepped = inbox.engine.inbox().step_task(&task.id, step, &visitor.name);
+    match inbox.engine.records().run_order(record, stepped, |_| None).await {
         // Taken over with a form half filled in: it goes on from there.
         Ok(task) if deed == TaskAction::Take && is_filled => {
             task_page(inbox, reader, visitor, &task, StatusCode::OK, again(form, None))
@@ -300,7 +300,7 @@ async fn carry_out(
         Ok(task) if deed == TaskAction::Take => see(&reader.to(&place(task.id.as_str()))),
         Ok(task) => see(&reader.to(&format!("/console/tasks?after={}", task.id))),
         Err(error) if matches!(error.code, Code::TaskClosed | Code::InvalidOutput) => {
-            let task = inbox.engine.task(&task.id).await.unwrap_or(task);
+            let task = inbox.engine.inbox().task(&task.id).await.unwrap_or(task);
             let notice = match (&error.code, holder(&task)) {
                 (Code::InvalidOutput, _) => texts.task.broken.replace("{why}", &error.message),
                 _ if task.state.is_over() || task.due <= inbox.engine.now() => texts.task.already_over.clone(),
@@ -341,7 +341,7 @@ async fn state(
     }
     let version = match &asked.task {
         Some(id) => find(&inbox, id).await.map(|task| version_of(&task)),
-        None => inbox.engine.inbox().await.map(|tasks| version_of_all(&tasks)),
+        None => inbox.engine.inbox().open_tasks().await.map(|tasks| version_of_all(&tasks)),
     };
     match version {
         Ok(version) => Json(json!({"version": version})).into_response(),
@@ -360,7 +360,7 @@ fn version_of_all(tasks: &[Task]) -> String {
 
 async fn find(inbox: &Inbox, id: &str) -> Result<Task, EngineError> {
     let id = TaskId::parse(id).map_err(|error| EngineError::new(Code::TaskNotFound, error.to_string()))?;
-    inbox.engine.task(&id).await
+    inbox.engine.inbox().task(&id).await
 }
 
 /// The path of a task; an invalid id is left out.

@@ -114,7 +114,7 @@ struct DocumentView {
 impl HomeTemplate {
     pub(super) fn new(console: &Console, asked: &HomeRequest<'_>) -> Self {
         let (language, text) = (asked.language, Texts::of(asked.language));
-        let agents = console.engine.agents();
+        let agents = console.engine.agents().list();
         let needs_key = asked.needs_key;
         let chosen: Option<&Arc<Agent>> =
             agents.iter().find(|agent| Some(agent.name.as_str()) == asked.agent).or_else(|| agents.first());

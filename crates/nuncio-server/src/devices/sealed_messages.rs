@@ -65,13 +65,17 @@ impl SealedMessages {
             person: Some(person.clone()),
             ..Caller::new(Principal::Person(person.clone()))
         };
-        let served = self.engine.agent(self.agent.as_str())?;
+        let served = self.engine.agents().agent(self.agent.as_str())?;
         // One conversation for each, found again by its own key; and each message is said once.
         let once = |key: String| Idempotency { body: Digest::of_bytes(key.as_bytes()), key };
         let whole = once(format!("a2h/{}", message.conversation));
-        let session = self.engine.open_unattended_session(&caller, &served, Some(whole)).await?;
+        let session = self.engine.conversations().open_unattended_session(&caller, &served, Some(whole)).await?;
         let one = once(format!("a2h/{}/{}", message.conversation, message.seq));
-        let turn = self.engine.begin_unattended_turn(&caller, session.as_str(), text, Protocol::A2h, Some(one)).await?;
+        let turn = self
+            .engine
+            .conversations()
+            .begin_unattended_turn(&caller, session.as_str(), text, Protocol::A2h, Some(one))
+            .await?;
         preview.follow(&turn).await;
         match turn.answer() {
             Ok(text) => Ok(Some(text)),

@@ -83,7 +83,7 @@ impl DidDocumentRoutes {
     }
 
     fn serves(&self, name: &str) -> bool {
-        self.engine.agent(name).is_ok()
+        self.engine.agents().agent(name).is_ok()
     }
 
     fn answer(&self, found: Option<CacheableDocument>, request: &Request) -> Response {

@@ -95,7 +95,7 @@ impl Identities for AnpIdentities {
             DidCheck::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
                 AuthenticationResult::Known(
-                    Box::new(self.engine.linked(caller)),
+                    Box::new(self.engine.access().linked(caller)),
                     info.map(|value| (AUTHENTICATION_INFO, value)),
                 )
             }

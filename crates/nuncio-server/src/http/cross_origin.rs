@@ -42,7 +42,7 @@ pub(super) struct OriginCheck {
 
 impl OriginCheck {
     pub(super) fn of(shared: &Shared, request: &Request) -> Self {
-        let needs_key = shared.exposure.asks_for_keys(shared.engine.has_keys());
+        let needs_key = shared.exposure.asks_for_keys(shared.engine.access().has_keys());
         let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(shared, request) };
         Self { from_a_page: request.headers().contains_key(header::ORIGIN), allowed }
     }

@@ -90,7 +90,7 @@ pub(super) fn forwarded_refusal(shared: &Shared, request: &Request) -> Option<Re
     // Pages and skills also take a key in a cookie's session, a form or a body.
     let may_show_more = shows_signature(headers)
         || known_caller(request.extensions()).is_some()
-        || shared.engine.has_keys() && matches!(area, Area::Page | Area::Skill);
+        || shared.engine.access().has_keys() && matches!(area, Area::Page | Area::Skill);
     if is_exempt || !is_unidentified || may_show_more || !is_open_to_local(shared) || !is_forwarded(headers) {
         return None;
     }
@@ -149,7 +149,9 @@ fn find<'a>(shared: &Shared, request: &'a Request) -> FoundCredential<'a> {
 fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> FoundCredential<'a> {
     if let Some(identity) = shared.auth.dids.by_token(token) {
         return FoundCredential::Identity(match identity {
-            Identity::Known(caller) if area.takes_anp_tokens() => Identity::Known(shared.engine.linked(caller)),
+            Identity::Known(caller) if area.takes_anp_tokens() => {
+                Identity::Known(shared.engine.access().linked(caller))
+            }
             _ => Identity::Invalid,
         });
     }
@@ -170,7 +172,7 @@ fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> FoundCreden
             None => FoundCredential::IssuerToken(token),
         };
     }
-    FoundCredential::Identity(shared.engine.identity_by_key(token))
+    FoundCredential::Identity(shared.engine.access().identity_by_key(token))
 }
 
 /// Whether a server that is open to `local` takes this text for no credential: AAP's clients must send some. It looks
@@ -195,7 +197,7 @@ async fn by_signature(shared: &Shared, request: &mut Request) -> Result<Result<I
     let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
     let identity = if is_signed(request.headers()) {
         match shared.auth.dids.check(head, &bytes).await {
-            DidCheck::Known(caller, _) => Identity::Known(shared.engine.linked(caller)),
+            DidCheck::Known(caller, _) => Identity::Known(shared.engine.access().linked(caller)),
             DidCheck::Refused(fault) => return Err(shared.auth.dids.answer(&fault)),
             DidCheck::Absent => Identity::Invalid,
         }
@@ -220,7 +222,7 @@ fn unidentified(shared: &Shared, headers: &HeaderMap) -> Identity {
 }
 
 fn is_open_to_local(shared: &Shared) -> bool {
-    shared.exposure.is_open_to_local(shared.engine.has_keys())
+    shared.exposure.is_open_to_local(shared.engine.access().has_keys())
 }
 
 fn checks_signature(area: Area, headers: &HeaderMap) -> bool {

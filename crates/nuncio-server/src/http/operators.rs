@@ -56,7 +56,7 @@ async fn readyz(State(operators): State<Operators>) -> Response {
     if operators.engine.is_closing() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     }
-    if operators.engine.audit_head().await.is_err() {
+    if operators.engine.records().audit_head().await.is_err() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response();
     }
     match operators.engine.check_writable().await {
@@ -69,7 +69,8 @@ async fn readyz(State(operators): State<Operators>) -> Response {
 /// do not get them unless the operator says so.
 async fn metrics(State(operators): State<Operators>, request: Request) -> Response {
     let identity = request.extensions().get::<Identity>();
-    let may_read = matches!(identity, Some(Identity::Known(caller)) if operators.engine.may_read_metrics(caller));
+    let may_read =
+        matches!(identity, Some(Identity::Known(caller)) if operators.engine.access().may_read_metrics(caller));
     if let Some(Identity::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
         return nuncio_aap::refuse(&key_expired(*at));
     }
@@ -77,7 +78,7 @@ async fn metrics(State(operators): State<Operators>, request: Request) -> Respon
         let message = "an operator's key is needed: make one with `nuncio key create --operator` (or `--scope metrics:read`, for the metrics alone) and send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
         return nuncio_aap::refuse(&EngineError::new(Code::Unauthorized, message));
     }
-    let pending = operators.engine.pending_approvals().await.ok().map(|pending| pending.len());
+    let pending = operators.engine.approvals().pending_approvals().await.ok().map(|pending| pending.len());
     let text = operators.metrics.render(operators.engine.load(), pending);
     ([(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))], text).into_response()
 }

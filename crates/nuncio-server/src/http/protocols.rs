@@ -50,7 +50,8 @@ pub(super) fn mounted(
         .with_catalogue(hosting.catalogue());
     let base = &hosting.host().base;
     let known = Arc::new(super::anp::AnpIdentities::new(auth, engine, hosting));
-    let host = nuncio_anp::project::Host { drafts: engine.drafts(), ..nuncio_anp::project::Host::new(base) };
+    let host =
+        nuncio_anp::project::Host { drafts: engine.drafts().is_enabled(), ..nuncio_anp::project::Host::new(base) };
     let anp = Anp::new(engine.clone(), host, bodies.clone(), known);
     let anp = match hosting.keeper() {
         Some(keeper) => anp.with_directory(keeper.clone()),

@@ -218,11 +218,12 @@ impl CallerObserver for RequestOfAddress {
 /// address. Whether the key opens anything is for the route.
 pub(super) fn recognise_key(shared: &Shared, request: &mut Request) {
     let identity = request.extensions().get::<Identity>();
-    if !matches!(identity, Some(Identity::Missing)) || !shared.engine.has_keys() {
+    if !matches!(identity, Some(Identity::Missing)) || !shared.engine.access().has_keys() {
         return;
     }
     let values = request.headers().values().filter_map(|value| value.to_str().ok());
-    let caller = values.filter(|value| value.starts_with("nk_")).find_map(|key| shared.engine.caller_by_key(key));
+    let caller =
+        values.filter(|value| value.starts_with("nk_")).find_map(|key| shared.engine.access().caller_by_key(key));
     if let Some(caller) = caller {
         request.extensions_mut().insert(KnownCaller(caller.principal));
     }

@@ -32,7 +32,7 @@ pub(super) async fn describe(State(operators): State<Operators>) -> Response {
 }
 
 fn scopes(engine: &Engine) -> BTreeSet<ScopeId> {
-    let agents = engine.agents();
+    let agents = engine.agents().list();
     let tools = agents.iter().flat_map(|agent| agent.exposed_tools());
     let shown = tools.filter(|tool| tool.skill.as_ref().is_none_or(|skill| skill.access != SkillAccess::Private));
     shown.filter_map(|tool| tool.scope.clone()).collect()

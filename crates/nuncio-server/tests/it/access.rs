@@ -35,7 +35,7 @@ async fn start() -> Gateway {
 async fn grant(gateway: &Gateway, principal: &Principal, term: GrantTerm) {
     let (agent, scope) = (AgentName::parse(DESK).unwrap(), ScopeId::parse("notes:write").unwrap());
     let engine = gateway.engine();
-    engine.create_grant(principal.clone(), agent, vec![scope], term, Principal::Operator).await.unwrap();
+    engine.access().create_grant(principal.clone(), agent, vec![scope], term, Principal::Operator).await.unwrap();
 }
 
 /// What `count` answers when that client's agent calls it.

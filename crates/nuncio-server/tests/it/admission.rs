@@ -23,7 +23,12 @@ fn dangers(gateway: &Gateway) -> usize {
 
 pub(crate) async fn grant(gateway: &Gateway, to: Principal) {
     let (agent, scopes) = (AgentName::parse(DESK).unwrap(), vec![ScopeId::parse("danger:do").unwrap()]);
-    gateway.engine().create_grant(to, agent, scopes, GrantTerm::UntilRevoked, Principal::Operator).await.unwrap();
+    gateway
+        .engine()
+        .access()
+        .create_grant(to, agent, scopes, GrantTerm::UntilRevoked, Principal::Operator)
+        .await
+        .unwrap();
 }
 
 pub(crate) async fn session_status(aap: &AapClient) -> (u16, String) {

@@ -134,8 +134,13 @@ impl World {
     pub(crate) async fn grant(&self, someone: &Someone, scope: &str) {
         let scopes = vec![ScopeId::parse(scope).unwrap()];
         let to = Principal::Did(someone.did.to_string());
-        let granted =
-            self.gateway.engine().create_grant(to, desk_name(), scopes, GrantTerm::UntilRevoked, Principal::Operator);
+        let granted = self.gateway.engine().access().create_grant(
+            to,
+            desk_name(),
+            scopes,
+            GrantTerm::UntilRevoked,
+            Principal::Operator,
+        );
         granted.await.unwrap();
     }
 }

@@ -167,13 +167,20 @@ async fn caller_cannot_approve_its_own_call() {
     let turn = play(&guest.aap, &session, call_once("c1", "sign", json!({})));
     let question = gateway.question().await;
     let engine = gateway.engine();
-    let own =
-        engine.decide_approval(&question.id, ApprovalAnswer::Allow, guest.caller.principal.clone()).await.unwrap_err();
+    let own = engine
+        .approvals()
+        .decide_approval(&question.id, ApprovalAnswer::Allow, guest.caller.principal.clone())
+        .await
+        .unwrap_err();
     assert_eq!(own.code, Code::Denied);
     assert_eq!(gateway.question().await.id, question.id, "the question still waits");
     // Someone else with a key may.
     let other = gateway.key(&[]).await;
-    engine.decide_approval(&question.id, ApprovalAnswer::Allow, other.caller.principal.clone()).await.unwrap();
+    engine
+        .approvals()
+        .decide_approval(&question.id, ApprovalAnswer::Allow, other.caller.principal.clone())
+        .await
+        .unwrap();
     assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "done");
     let record = gateway.audit().await.remove(0);
     assert_eq!(record.decision, AuditDecision::Allowed { by: vec![other.caller.principal.to_string()] });
@@ -262,9 +269,13 @@ async fn recovered_call_is_recorded_with_the_protocol_of_its_turn() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (engine, caller) = (gateway.engine(), Caller::new(Principal::Anonymous));
-    let session = engine.open_unattended_session(&caller, &engine.agent(DESK).unwrap(), None).await.unwrap();
+    let session = engine
+        .conversations()
+        .open_unattended_session(&caller, &engine.agents().agent(DESK).unwrap(), None)
+        .await
+        .unwrap();
     let script = json!({"script": call_once("c1", "sign", json!({}))}).to_string();
-    engine.begin_unattended_turn(&caller, session.as_str(), script, Protocol::Anp, None).await.unwrap();
+    engine.conversations().begin_unattended_turn(&caller, session.as_str(), script, Protocol::Anp, None).await.unwrap();
     gateway.question().await;
     let data = gateway.data_as_after_a_crash();
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
@@ -305,7 +316,7 @@ async fn one_of_concurrent_approval_answers_wins() {
             tokio::spawn(async move {
                 let answer =
                     if number % 2 == 0 { ApprovalAnswer::Allow } else { ApprovalAnswer::Deny { reason: None } };
-                engine.decide_approval(&id, answer.clone(), Principal::Operator).await.map(|_| answer)
+                engine.approvals().decide_approval(&id, answer.clone(), Principal::Operator).await.map(|_| answer)
             })
         });
         let mut won = Vec::new();

@@ -51,7 +51,7 @@ async fn result(gateway: &Gateway, execution: &str) -> Value {
 async fn nothing_is_owed(gateway: &Gateway) {
     let nobody = HashSet::new();
     eventually("nobody is owed anything", async || {
-        gateway.engine().next_callback(&nobody).await.unwrap().is_none().then_some(())
+        gateway.engine().callbacks().next_callback(&nobody).await.unwrap().is_none().then_some(())
     })
     .await;
 }
@@ -60,7 +60,7 @@ async fn nothing_is_owed(gateway: &Gateway) {
 async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     let (nobody, due) = (HashSet::new(), Some(clock.now().after(Duration::from_secs(pause))));
     eventually("someone is to be told then", async || {
-        (gateway.engine().next_callback(&nobody).await.unwrap() == due).then_some(())
+        (gateway.engine().callbacks().next_callback(&nobody).await.unwrap() == due).then_some(())
     })
     .await;
 }

@@ -35,7 +35,7 @@ async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (Task, JoinHand
     let turn = tokio::spawn(async move { aap.play(&session, script).await });
     let wanted = json!(shelf);
     let task = eventually("the work waits", async || {
-        let tasks = gateway.engine().inbox().await.unwrap();
+        let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
         tasks.into_iter().find(|task| task.inputs["shelf"] == wanted)
     })
     .await;
@@ -43,7 +43,7 @@ async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (Task, JoinHand
 }
 
 async fn state(gateway: &Gateway, task: &Task) -> TaskState {
-    gateway.engine().task(&task.id).await.unwrap().state
+    gateway.engine().inbox().task(&task.id).await.unwrap().state
 }
 
 struct Browser<'a> {

@@ -30,7 +30,7 @@ fn within(limit: Duration, submission: Submission) -> Submission {
 }
 
 async fn cancel(gateway: &Gateway, execution: &Execution) -> Execution {
-    gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap()
+    gateway.engine().executions().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap()
 }
 
 #[tokio::test]
@@ -98,15 +98,15 @@ async fn agent_skill_execution_has_a_deadline() {
     let ada = gateway.key(&[]).await;
     let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 300_000}, {"text": "yes"}]])));
     let engine = gateway.engine();
-    let hurried = engine.submit(&ada.caller, within(seconds(20), slow.clone())).await.unwrap().execution;
+    let hurried = engine.executions().submit(&ada.caller, within(seconds(20), slow.clone())).await.unwrap().execution;
     clock.someone_waits_for(seconds(300)).await;
     clock.pass(seconds(20)).await;
     let late = over(&gateway, &hurried).await;
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
 
-    let stopped = engine.submit(&ada.caller, slow).await.unwrap().execution;
+    let stopped = engine.executions().submit(&ada.caller, slow).await.unwrap().execution;
     clock.someone_waits_for(seconds(300)).await;
-    engine.cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
+    engine.executions().cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
     assert_eq!(code(&over(&gateway, &stopped).await), ("failed", Code::Cancelled));
     assert_eq!(ada.aap.get("/sessions").await.1, json!({"sessions": []}), "no conversation remains");
     assert_eq!(engine.load().running_turns, 0);
@@ -269,17 +269,17 @@ async fn waiting_request_returns_at_the_end_or_at_its_time_limit() {
     held_pid(&gateway).await;
     let until = engine.now().after(seconds(7));
     let caller = anyone();
-    let waits = engine.execution_until(&caller, execution.id.as_str(), until);
+    let waits = engine.executions().execution_until(&caller, execution.id.as_str(), until);
     let (told, ()) = tokio::join!(waits, clock.pass(seconds(7)));
     assert_eq!(told.unwrap().state, ExecutionState::Running);
-    let at_once = engine.execution_until(&caller, execution.id.as_str(), engine.now()).await.unwrap();
+    let at_once = engine.executions().execution_until(&caller, execution.id.as_str(), engine.now()).await.unwrap();
     assert_eq!(at_once.state, ExecutionState::Running, "a time that has come is not waited for");
 
     let early = engine.now().after(seconds(1000));
-    let waits = engine.execution_until(&caller, execution.id.as_str(), early);
+    let waits = engine.executions().execution_until(&caller, execution.id.as_str(), early);
     let (told, ()) = tokio::join!(waits, release(&gateway, "held.gate", "done"));
     assert_eq!(output(&told.unwrap()), "done", "the clock has not moved");
-    let told = engine.execution_until(&caller, execution.id.as_str(), early).await.unwrap();
+    let told = engine.executions().execution_until(&caller, execution.id.as_str(), early).await.unwrap();
     assert_eq!(output(&told), "done", "nor for what is over");
 }
 
@@ -300,7 +300,7 @@ async fn finished_execution_is_deleted_after_retention() {
     let found = |execution: &Execution| {
         let id = execution.id.clone();
         async move {
-            match engine.execution(&Caller::new(Principal::Operator), id.as_str()).await {
+            match engine.executions().execution(&Caller::new(Principal::Operator), id.as_str()).await {
                 Ok(_) => true,
                 Err(error) => {
                     assert_eq!(error.code, Code::ExecutionNotFound);
@@ -313,12 +313,12 @@ async fn finished_execution_is_deleted_after_retention() {
     assert!(found(&usual).await && found(&brief).await);
     clock.advance(Duration::from_millis(1));
     assert!(found(&usual).await && !found(&brief).await, "each is kept as long as its author says");
-    let again = engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await.unwrap();
+    let again = engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await.unwrap();
     assert!(again.again);
     clock.advance(seconds(3600));
     assert!(!found(&usual).await);
     // Its key went with it, whether or not anyone has cleaned up since.
-    let anew = engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "another")).await.unwrap();
+    let anew = engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "another")).await.unwrap();
     assert!(!anew.again && anew.execution.id != usual.id);
     over(&gateway, &anew.execution).await;
     assert_eq!(runs(&gateway), 2);

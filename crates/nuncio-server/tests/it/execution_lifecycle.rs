@@ -257,15 +257,15 @@ async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
     };
     let engine = Engine::new(ports, Limits::default(), Vec::new());
     engine.recover().await.unwrap();
-    engine.reload_access().await.unwrap();
+    engine.access().reload_access().await.unwrap();
     let agent = nuncio_core::declaration::parse("agent.toml", AGENT).unwrap().agent;
-    engine.publish(agent).await.unwrap();
-    engine.resume_executions().await.unwrap();
+    engine.agents().publish(agent).await.unwrap();
+    engine.executions().resume_executions().await.unwrap();
     engine
 }
 
 async fn ask(world: Arc<World>, engine: Engine, number: usize, tool: usize) {
-    let told = engine.submit(&anyone(), wish(number, tool)).await.unwrap().execution.id;
+    let told = engine.executions().submit(&anyone(), wish(number, tool)).await.unwrap().execution.id;
     let before = world.told.lock().unwrap().insert(number, told.clone());
     assert!(before.is_none_or(|before| before == told), "one key made two executions");
 }
@@ -274,7 +274,7 @@ async fn look(world: &World, engine: &Engine) -> usize {
     let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
     let mut open = 0;
     for id in told {
-        let found = engine.execution(&anyone(), id.as_str()).await.expect("what was accepted is there");
+        let found = engine.executions().execution(&anyone(), id.as_str()).await.expect("what was accepted is there");
         if found.state.is_over() {
             let before = world.seen_over.lock().unwrap().insert(id, found.clone());
             assert!(before.is_none_or(|before| before == found), "what was over has changed: {found:?}");
@@ -286,12 +286,12 @@ async fn look(world: &World, engine: &Engine) -> usize {
 }
 
 async fn work(engine: &Engine) {
-    let tasks = engine.inbox().await.unwrap();
+    let tasks = engine.inbox().open_tasks().await.unwrap();
     let asked_for: BTreeSet<_> = tasks.iter().map(|task| &task.execution).collect();
     assert_eq!(asked_for.len(), tasks.len(), "the same work was asked for twice");
     for task in &tasks {
         // Somebody may have cancelled it meanwhile.
-        let _ = engine.step_task(&task.id, TaskCommand::Finish(json!("done")), "ada").await;
+        let _ = engine.inbox().step_task(&task.id, TaskCommand::Finish(json!("done")), "ada").await;
     }
 }
 
@@ -314,7 +314,7 @@ async fn live(world: &Arc<World>, file: &Path, life: &Life, asked: &[usize]) {
                 let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
                 if !told.is_empty() {
                     let id = &told[which % told.len()];
-                    engine.cancel_execution(&anyone(), id.as_str()).await.unwrap();
+                    engine.executions().cancel_execution(&anyone(), id.as_str()).await.unwrap();
                 }
             });
         }
@@ -356,7 +356,7 @@ async fn outlive(world: &Arc<World>, file: &Path, asked: &[usize]) {
         }
         assert!(turn < 10_000, "something never comes to its end");
     }
-    assert_eq!(engine.inbox().await.unwrap(), [], "no work is left for what is over");
+    assert_eq!(engine.inbox().open_tasks().await.unwrap(), [], "no work is left for what is over");
     engine.shut_down(Duration::ZERO).await;
 }
 

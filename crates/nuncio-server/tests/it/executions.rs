@@ -51,18 +51,18 @@ pub(crate) fn keyed(submission: Submission, key: &str, body: &str) -> Submission
 }
 
 pub(crate) async fn submit(gateway: &Gateway, submission: Submission) -> Execution {
-    gateway.engine().submit(&anyone(), submission).await.unwrap().execution
+    gateway.engine().executions().submit(&anyone(), submission).await.unwrap().execution
 }
 
 /// How an execution is now.
 pub(crate) async fn look(gateway: &Gateway, execution: &Execution) -> Execution {
-    gateway.engine().execution(&Caller::new(Principal::Operator), execution.id.as_str()).await.unwrap()
+    gateway.engine().executions().execution(&Caller::new(Principal::Operator), execution.id.as_str()).await.unwrap()
 }
 
 /// Waits for an execution's end.
 pub(crate) async fn over(gateway: &Gateway, execution: &Execution) -> Execution {
     let operator = Caller::new(Principal::Operator);
-    let over = gateway.engine().execution_until(&operator, execution.id.as_str(), Timestamp::LAST);
+    let over = gateway.engine().executions().execution_until(&operator, execution.id.as_str(), Timestamp::LAST);
     let over = tokio::time::timeout(Duration::from_secs(60), over).await.expect("it comes to an end").unwrap();
     assert!(over.state.is_over(), "{over:?}");
     over
@@ -177,7 +177,7 @@ async fn invalid_inputs_create_no_execution() {
         (json!({"room": 1, "nights": null}), vec!["/nights", "/room"]),
     ] {
         let wished = keyed(wish("book", inputs.clone()), "k", "wrong");
-        let Err(SubmitError::Inputs(faults)) = gateway.engine().submit(&anyone(), wished).await else {
+        let Err(SubmitError::Inputs(faults)) = gateway.engine().executions().submit(&anyone(), wished).await else {
             panic!("{inputs} was not refused for its inputs");
         };
         let mut found: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
@@ -186,7 +186,8 @@ async fn invalid_inputs_create_no_execution() {
         nothing_is_held(&gateway).await;
     }
     assert_eq!((runs(&gateway), gateway.audit().await), (0, Vec::new()));
-    let good = gateway.engine().submit(&anyone(), keyed(wish("book", json!({"room": "1"})), "k", "right")).await;
+    let good =
+        gateway.engine().executions().submit(&anyone(), keyed(wish("book", json!({"room": "1"})), "k", "right")).await;
     assert!(!good.unwrap().again, "nor was the key used up");
 }
 
@@ -197,7 +198,7 @@ async fn same_idempotency_key_returns_the_same_execution() {
     let engine = gateway.engine();
     let ask = |by: &Caller, tool: &str, body: &str| {
         let (by, submission) = (by.clone(), keyed(wish(tool, json!({"b": body})), "key", body));
-        async move { engine.submit(&by, submission).await }
+        async move { engine.executions().submit(&by, submission).await }
     };
     let first = ask(&ada.caller, "count", "one").await.unwrap();
     assert!(!first.again);
@@ -223,7 +224,9 @@ async fn thirty_two_concurrent_equal_requests_run_once() {
     let tasks: Vec<_> = (0..32)
         .map(|_| {
             let engine = gateway.engine().clone();
-            tokio::spawn(async move { engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await })
+            tokio::spawn(async move {
+                engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await
+            })
         })
         .collect();
     let mut submitted = Vec::new();
@@ -243,20 +246,23 @@ async fn execution_is_visible_only_to_its_caller() {
     let gateway = start(&[held(OPEN)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
-    let hers = engine.submit(&ada.caller, wish("held", json!({}))).await.unwrap().execution;
+    let hers = engine.executions().submit(&ada.caller, wish("held", json!({}))).await.unwrap().execution;
     held_pid(&gateway).await;
     for other in [&eve.caller, &anyone()] {
         let id = hers.id.as_str();
-        assert_eq!(engine.execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
-        assert_eq!(engine.execution_until(other, id, engine.now()).await.unwrap_err().code, Code::ExecutionNotFound);
-        assert_eq!(engine.cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(engine.executions().execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(
+            engine.executions().execution_until(other, id, engine.now()).await.unwrap_err().code,
+            Code::ExecutionNotFound
+        );
+        assert_eq!(engine.executions().cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
     }
     assert_eq!(look(&gateway, &hers).await.state, ExecutionState::Running, "nobody has cancelled it");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &hers).await;
-    assert!(engine.execution(&ada.caller, hers.id.as_str()).await.is_ok());
-    let theirs = engine.execution(&eve.caller, hers.id.as_str()).await.unwrap_err();
-    let nobodys = engine.execution(&eve.caller, "exe_none").await.unwrap_err();
+    assert!(engine.executions().execution(&ada.caller, hers.id.as_str()).await.is_ok());
+    let theirs = engine.executions().execution(&eve.caller, hers.id.as_str()).await.unwrap_err();
+    let nobodys = engine.executions().execution(&eve.caller, "exe_none").await.unwrap_err();
     assert_eq!(theirs.message.replace(hers.id.as_str(), "exe_none"), nobodys.message, "no way to tell the two apart");
 }
 
@@ -267,10 +273,10 @@ async fn anonymous_execution_is_readable_by_its_id() {
     let nobodys = submit(&gateway, wish("count", json!({}))).await;
     over(&gateway, &nobodys).await;
     for caller in [&anyone(), &ada.caller] {
-        assert!(gateway.engine().execution(caller, nobodys.id.as_str()).await.is_ok());
+        assert!(gateway.engine().executions().execution(caller, nobodys.id.as_str()).await.is_ok());
     }
     for wrong in ["", "exe_", "../../etc", "exe_\u{0}", &"x".repeat(10_000)] {
-        let error = gateway.engine().execution(&anyone(), wrong).await.unwrap_err();
+        let error = gateway.engine().executions().execution(&anyone(), wrong).await.unwrap_err();
         assert_eq!(error.code, Code::ExecutionNotFound);
         assert!(error.message.len() < 400, "{}", error.message);
     }
@@ -291,7 +297,7 @@ async fn skill_access_levels_are_enforced() {
     let (may, other) = (gateway.key(&["desk:use"]).await, gateway.key(&["desk:other"]).await);
     let ids = |scopes: &[&str]| scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
     let barred = |by: Caller, tool: &'static str| async move {
-        match engine.submit(&by, wish(tool, json!({}))).await {
+        match engine.executions().submit(&by, wish(tool, json!({}))).await {
             Err(SubmitError::AccessDenied(barred)) => Some(barred),
             Err(other) => panic!("{other:?}"),
             Ok(_) => None,
@@ -314,14 +320,14 @@ async fn skill_access_levels_are_enforced() {
     assert_eq!(barred(with_key(&may), "secret").await, None);
 
     let seen = |by: Option<&Caller>| -> Vec<_> {
-        engine.skills(by).iter().map(|offered| offered.skill().id.to_string()).collect()
+        engine.skills().visible_to(by).iter().map(|offered| offered.skill().id.to_string()).collect()
     };
     let public = ["desk/count", "desk/limited"];
     assert_eq!(seen(None), public);
     assert_eq!(seen(Some(&anyone())), public);
     assert_eq!(seen(Some(&with_key(&other))), public);
     assert_eq!(seen(Some(&with_key(&may))), ["desk/count", "desk/limited", "desk/secret"]);
-    assert!(engine.skill(None, "desk/secret").is_none() && engine.has_private_skills());
+    assert!(engine.skills().skill(None, "desk/secret").is_none() && engine.skills().has_private_skills());
 }
 
 #[tokio::test]
@@ -330,11 +336,11 @@ async fn queued_execution_fails_if_its_grant_is_revoked() {
     let gateway = start(&[scope("desk:use", "low"), held(more)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
-    let first = engine.submit(&with_key(&eve), wish("held", json!({}))).await.unwrap().execution;
+    let first = engine.executions().submit(&with_key(&eve), wish("held", json!({}))).await.unwrap().execution;
     held_pid(&gateway).await;
-    let hers = engine.submit(&with_key(&ada), wish("held", json!({}))).await.unwrap().execution;
+    let hers = engine.executions().submit(&with_key(&ada), wish("held", json!({}))).await.unwrap().execution;
     let Principal::Key(id) = &ada.caller.principal else { panic!("she has a key") };
-    engine.revoke_key(id.as_str()).await.unwrap();
+    engine.access().revoke_key(id.as_str()).await.unwrap();
     release(&gateway, "held.gate", "done").await;
     assert_eq!(output(&over(&gateway, &first).await), "done");
     let refused = over(&gateway, &hers).await;
@@ -348,9 +354,10 @@ async fn full_queue_refuses_executions_before_acceptance() {
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
     let first = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
-    let full = gateway.engine().submit(&anyone(), wish("held", json!({}))).await;
+    let full = gateway.engine().executions().submit(&anyone(), wish("held", json!({}))).await;
     assert_eq!(full, Err(SubmitError::Full(QueueLimitReached::Caller)));
-    let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    let again =
+        gateway.engine().executions().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
     assert!(again.again, "what is there already needs no room");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &first).await;
@@ -377,14 +384,14 @@ async fn execution_waits_for_operator_approval() {
     assert_eq!(question.question.arguments, json!({"page": 1}));
     assert_eq!(look(&gateway, &yes).await.state, ExecutionState::Accepted, "it has not begun");
     assert_eq!(runs(&gateway), 0);
-    gateway.engine().decide_approval(&question.id, ApprovalAnswer::Allow, operator.clone()).await.unwrap();
+    gateway.engine().approvals().decide_approval(&question.id, ApprovalAnswer::Allow, operator.clone()).await.unwrap();
     let yes = over(&gateway, &yes).await;
     assert_eq!((output(&yes), yes.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
 
     let no = submit(&gateway, wish("sign", json!({"page": 2}))).await;
     let question = gateway.question().await;
     let deny = ApprovalAnswer::Deny { reason: Some("too dear".into()) };
-    gateway.engine().decide_approval(&question.id, deny, operator).await.unwrap();
+    gateway.engine().approvals().decide_approval(&question.id, deny, operator).await.unwrap();
     let no = over(&gateway, &no).await;
     assert_eq!((code(&no), no.attempt, runs(&gateway)), (("failed", Code::Denied), 0, 1));
 
@@ -401,8 +408,8 @@ async fn unanswered_approval_fails_the_execution_or_times_it_out() {
     let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[tool("sign", "printf signed", &more)])).clock(&clock).start().await;
-    let offered = gateway.engine().any_skill("desk/sign").unwrap();
-    assert_eq!(gateway.engine().execution_timeout(&offered), Duration::from_secs(305));
+    let offered = gateway.engine().skills().any_skill("desk/sign").unwrap();
+    assert_eq!(gateway.engine().skills().execution_timeout(&offered), Duration::from_secs(305));
     let unanswered = submit(&gateway, wish("sign", json!({}))).await;
     gateway.question().await;
     clock.pass(Duration::from_secs(300)).await;
@@ -430,7 +437,7 @@ async fn agent_skill_answers_and_leaves_no_session() {
     let ada = gateway.key(&[]).await;
     let engine = gateway.engine();
     let asked = wish("ask", script(&call_once("c1", "count", json!({}))));
-    let execution = engine.submit(&ada.caller, asked).await.unwrap().execution;
+    let execution = engine.executions().submit(&ada.caller, asked).await.unwrap().execution;
     let answered = over(&gateway, &execution).await;
     assert_eq!((output(&answered), answered.attempt), (&json!({"text": "done"}), 1));
     assert_eq!(runs(&gateway), 1, "its tools run");
@@ -440,7 +447,7 @@ async fn agent_skill_answers_and_leaves_no_session() {
     assert_eq!((audit[0].protocol, &audit[0].caller), (Protocol::Skill, &ada.caller.principal));
 
     for wrong in [json!({}), json!({"text": ""}), json!({"text": 1}), json!({"text": "hi", "x": 1})] {
-        let refusal = engine.submit(&ada.caller, wish("ask", wrong.clone())).await;
+        let refusal = engine.executions().submit(&ada.caller, wish("ask", wrong.clone())).await;
         assert!(matches!(refusal, Err(SubmitError::Inputs(_))), "{wrong}");
     }
     nothing_is_held(&gateway).await;

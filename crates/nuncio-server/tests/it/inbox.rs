@@ -41,21 +41,21 @@ async fn start(clock: &ManualClock) -> Gateway {
 /// Waits until so much work lies in the inbox.
 async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
     eventually("the work is in the inbox", async || {
-        let tasks = gateway.engine().inbox().await.unwrap();
+        let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
         (tasks.len() == count).then_some(tasks)
     })
     .await
 }
 
 async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
-    let before = gateway.engine().inbox().await.unwrap().len();
+    let before = gateway.engine().inbox().open_tasks().await.unwrap().len();
     let execution = submit(gateway, wish("pickup", json!({"shelf": shelf}))).await;
     let task = inbox(gateway, before + 1).await.into_iter().find(|task| task.execution.as_ref() == Some(&execution.id));
     (execution, task.unwrap())
 }
 
 async fn step(gateway: &Gateway, task: &Task, step: TaskCommand, by: &str) -> Result<Task, EngineError> {
-    gateway.engine().step_task(&task.id, step, by).await
+    gateway.engine().inbox().step_task(&task.id, step, by).await
 }
 
 fn take() -> TaskCommand {
@@ -92,7 +92,7 @@ async fn task_can_be_taken_returned_reassigned_and_finished() {
     let (execution, task) = ask(&gateway, "A").await;
     let taken = step(&gateway, &task, take(), "ada").await.unwrap();
     assert_eq!(taken.state, TaskState::Taken { by: "ada".into(), at: gateway.engine().now() });
-    assert_eq!(gateway.engine().inbox().await.unwrap(), [taken], "everyone sees who is at it");
+    assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), [taken], "everyone sees who is at it");
     for (what, by) in [(take(), "bob"), (TaskCommand::GiveBack, "bob"), (done(1.0), "bob")] {
         assert_eq!(refusal(step(&gateway, &task, what, by).await), Code::TaskClosed);
     }
@@ -111,7 +111,7 @@ async fn task_can_be_taken_returned_reassigned_and_finished() {
     for what in [take(), TaskCommand::GiveBack, done(1.0), TaskCommand::Refuse(String::new())] {
         assert_eq!(refusal(step(&gateway, &task, what, "ada").await), Code::TaskClosed, "it is over");
     }
-    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
+    assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), finished);
     let audit = gateway.audit().await;
     assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Completed));
 }
@@ -124,7 +124,7 @@ async fn task_result_that_violates_its_schema_is_refused() {
     for wrong in [json!({}), json!({"kg": "heavy"}), json!("2.5"), json!(null), json!([2.5])] {
         let error = step(&gateway, &task, TaskCommand::Finish(wrong.clone()), "ada").await.unwrap_err();
         assert_eq!(error.code, Code::InvalidOutput, "{wrong}");
-        assert_eq!(gateway.engine().task(&task.id).await.unwrap(), task, "{wrong}");
+        assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), task, "{wrong}");
     }
     assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
     step(&gateway, &task, done(1.0), "ada").await.unwrap();
@@ -168,9 +168,9 @@ async fn overdue_task_times_out_its_execution() {
     clock.pass(DAY).await;
     let late = over(&gateway, &execution).await;
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
-    assert!(matches!(gateway.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    assert!(matches!(gateway.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
     assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
-    assert_eq!(gateway.engine().inbox().await.unwrap(), []);
+    assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -178,9 +178,9 @@ async fn cancelling_an_execution_withdraws_its_task() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
-    gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
+    gateway.engine().executions().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
     assert_eq!(code(&over(&gateway, &execution).await), ("failed", Code::Cancelled));
-    assert!(matches!(gateway.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    assert!(matches!(gateway.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
     assert_eq!(refusal(step(&gateway, &task, take(), "ada").await), Code::TaskClosed);
 }
 
@@ -192,7 +192,7 @@ async fn one_of_concurrent_takers_gets_the_task() {
     let takers: Vec<_> = (0..32)
         .map(|number| {
             let (engine, id) = (gateway.engine().clone(), task.id.clone());
-            tokio::spawn(async move { engine.step_task(&id, take(), &format!("person {number}")).await })
+            tokio::spawn(async move { engine.inbox().step_task(&id, take(), &format!("person {number}")).await })
         })
         .collect();
     let mut won = Vec::new();
@@ -203,7 +203,7 @@ async fn one_of_concurrent_takers_gets_the_task() {
         }
     }
     assert_eq!(won.len(), 1);
-    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), won[0]);
+    assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), won[0]);
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn task_due_during_downtime_times_out_at_start() {
     clock.advance(DAY);
     let gateway = builder(&clock).data(data).start().await;
     assert_eq!(code(&over(&gateway, &execution).await).0, "timeout");
-    assert_eq!(gateway.engine().inbox().await.unwrap(), []);
+    assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), []);
     assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
 }
 
@@ -294,7 +294,7 @@ async fn task_finished_before_a_crash_is_not_asked_again() {
     let gateway = builder(&clock).data(data).start().await;
     let completed = over(&gateway, &execution).await;
     assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 7.0}), 2));
-    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
+    assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), finished);
 }
 
 async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
@@ -343,7 +343,7 @@ async fn crash_withdraws_the_task_of_a_turn_and_keeps_that_of_an_execution() {
     let restarted = builder(&clock).data(data).start().await;
     let left = inbox(&restarted, 1).await;
     assert_eq!(left[0].execution.as_ref(), Some(&execution.id), "what an execution asked for stays");
-    assert!(matches!(restarted.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    assert!(matches!(restarted.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
     turn.abort();
 }
 
@@ -352,6 +352,6 @@ async fn unknown_task_cannot_be_changed() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let none = nuncio_core::ids::TaskId::parse("task_none").unwrap();
-    let error = gateway.engine().step_task(&none, take(), "ada").await.unwrap_err();
+    let error = gateway.engine().inbox().step_task(&none, take(), "ada").await.unwrap_err();
     assert_eq!(error.code, Code::TaskNotFound);
 }

@@ -271,7 +271,7 @@ async fn queued_call_past_its_deadline_is_never_started() {
     let gateway =
         gateway(&[held("timeout_ms = 60000")], |limits| limits.calls_per_tool = 1).clock(&clock).start().await;
     let engine = gateway.engine();
-    let (caller, served) = (Caller::new(Principal::Local), engine.agent(DESK).unwrap());
+    let (caller, served) = (Caller::new(Principal::Local), engine.agents().agent(DESK).unwrap());
     let (cancel, trace) = (CancellationToken::new(), TraceIds::default());
     let call = |id: &str, seconds: u64| ToolCallRequest {
         caller: &caller,
@@ -290,13 +290,13 @@ async fn queued_call_past_its_deadline_is_never_started() {
         deadline: engine.now().after(Duration::from_secs(seconds)),
         cancel: &cancel,
     };
-    let first = engine.call(call("first", 600));
+    let first = engine.calls().call(call("first", 600));
     let rest = async {
         held_pid(&gateway).await;
         let waits = async {
             clock.pass(Duration::from_secs(5)).await;
         };
-        let (second, ()) = tokio::join!(engine.call(call("second", 5)), waits);
+        let (second, ()) = tokio::join!(engine.calls().call(call("second", 5)), waits);
         release(&gateway, "held.gate", "done").await;
         second
     };

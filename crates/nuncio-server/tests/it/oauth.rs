@@ -186,7 +186,8 @@ async fn token_acts_for_its_subject_with_its_scopes() {
     let made = gateway.aap_with_key(&writer).get("/sessions").await.1;
     assert_eq!(gateway.aap_with_key(&reader).get("/sessions").await.1, made);
     let (agent, scopes) = (AgentName::parse(DESK).unwrap(), vec![ScopeId::parse("notes:write").unwrap()]);
-    let grant = gateway.engine().create_grant(issuer.booker(), agent, scopes, GrantTerm::Once, Principal::Operator);
+    let grant =
+        gateway.engine().access().create_grant(issuer.booker(), agent, scopes, GrantTerm::Once, Principal::Operator);
     grant.await.unwrap();
     assert_eq!(counted(&gateway, &reader).await, "counted");
     assert_eq!(issuer.asked("/jwks").await, 1, "its keys are fetched once");

@@ -57,7 +57,8 @@ async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process
 
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
     assert_eq!(look(&gateway, &running).await.state, ExecutionState::Running, "it never goes back to accepted");
-    let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    let again =
+        gateway.engine().executions().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
     assert_eq!((&again.execution.id, again.again), (&running.id, true), "its key is known");
     release(&gateway, "gate", "first").await;
     let first = over(&gateway, &running).await;
@@ -85,7 +86,7 @@ async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let (engine, gate, ran) = (gateway.engine().clone(), gateway.file(DESK, "gate"), gateway.file(DESK, "runs"));
     let stopping = tokio::spawn(gateway.stop());
     nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
-    let refused = engine.submit(&anyone(), wish("held", json!({}))).await;
+    let refused = engine.executions().submit(&anyone(), wish("held", json!({}))).await;
     assert!(matches!(refused, Err(SubmitError::Engine(error)) if error.code == Code::ShuttingDown));
     // The folder goes with the gateway, so what ran is seen at the moment the first ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
@@ -244,7 +245,7 @@ async fn execution_requeued_after_a_crash_can_be_cancelled() {
     let gateway = crash(&gateway, &clock, &tools).await;
     held_pid(&gateway).await;
     for execution in [&first, &second] {
-        gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
+        gateway.engine().executions().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
         assert_eq!(code(&over(&gateway, execution).await), ("failed", Code::Cancelled));
     }
 }
@@ -263,7 +264,7 @@ async fn approval_question_is_asked_again_after_a_restart() {
     assert_ne!(question.id, before.id);
     let answer = nuncio_core::approval::ApprovalAnswer::Allow;
     let operator = nuncio_core::principal::Principal::Operator;
-    gateway.engine().decide_approval(&question.id, answer, operator).await.unwrap();
+    gateway.engine().approvals().decide_approval(&question.id, answer, operator).await.unwrap();
     let signed = over(&gateway, &execution).await;
     assert_eq!((output(&signed), signed.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
 }
@@ -283,7 +284,7 @@ async fn agent_skill_is_run_again_after_a_restart_and_leaves_no_session() {
     let gateway = start(None).start().await;
     let ada = gateway.key(&[]).await;
     let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 4711}, {"text": "yes"}]])));
-    let execution = gateway.engine().submit(&ada.caller, slow).await.unwrap().execution;
+    let execution = gateway.engine().executions().submit(&ada.caller, slow).await.unwrap().execution;
     clock.someone_waits_for(THINKS).await;
     let crashed = gateway.data_as_after_a_crash();
     let stopped = gateway.stop().await;
@@ -307,13 +308,13 @@ async fn client_disconnect_does_not_affect_the_execution() {
         let wished: Submission = keyed(wish("count", json!({})), &number.to_string(), "b");
         let asking = tokio::spawn({
             let (engine, wished) = (engine.clone(), wished.clone());
-            async move { engine.submit(&anyone(), wished).await }
+            async move { engine.executions().submit(&anyone(), wished).await }
         });
         for _ in 0..number {
             tokio::task::yield_now().await;
         }
         asking.abort();
-        let asked = engine.submit(&anyone(), wished).await.unwrap();
+        let asked = engine.executions().submit(&anyone(), wished).await.unwrap();
         over(&gateway, &asked.execution).await;
     }
     assert_eq!((runs(&gateway), gateway.audit().await.len()), (20, 20));

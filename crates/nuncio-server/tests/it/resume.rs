@@ -50,7 +50,7 @@ async fn taken_up_everywhere(mode: &str) {
     let mut taken_up = Vec::new();
     for _ in 0..PAUSES {
         clock.someone_waits_for(PAUSE).await;
-        let turn = gateway.engine().turn(&local, &session, None).await.unwrap();
+        let turn = gateway.engine().conversations().turn(&local, &session, None).await.unwrap();
         let written = turn.read(EventLog::len);
         // All of the latest events, and a few of those that earlier pauses have seen.
         for event in (0..written).filter(|event| event % 5 == 0 || written - event < 12) {

@@ -190,7 +190,12 @@ impl World {
             Meanwhile::Nothing => {}
             Meanwhile::Operators(answer) => {
                 let question = self.gateway.question().await;
-                self.gateway.engine().decide_approval(&question.id, answer(), Principal::Operator).await.unwrap();
+                self.gateway
+                    .engine()
+                    .approvals()
+                    .decide_approval(&question.id, answer(), Principal::Operator)
+                    .await
+                    .unwrap();
             }
             Meanwhile::TimeRunsOut(span) => {
                 held_pid(&self.gateway).await;
@@ -246,7 +251,7 @@ impl World {
         let call = ToolCallRequest {
             caller: &self.guest.caller,
             protocol,
-            served: &engine.agent(DESK).unwrap(),
+            served: &engine.agents().agent(DESK).unwrap(),
             id: CallId::parse("direct").unwrap(),
             tool: ToolName::parse(tool).unwrap(),
             arguments: input.as_object().unwrap().clone(),
@@ -260,7 +265,7 @@ impl World {
             deadline: engine.now().after(10 * MINUTE),
             cancel: &CancellationToken::new(),
         };
-        engine.call(call).await.unwrap()
+        engine.calls().call(call).await.unwrap()
     }
 
     async fn assert_chain_holds(&self, records: usize) {

@@ -294,7 +294,7 @@ async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
         assert!(it.refusal(&request).await.contains("no valid signing key"), "{secret}");
     }
     assert_eq!(it.gateway.aap_with_key(&it.secret).get("/sessions").await.0, 401);
-    assert_eq!(it.gateway.engine().caller_by_key(&it.secret), None);
+    assert_eq!(it.gateway.engine().access().caller_by_key(&it.secret), None);
     assert_eq!(sent.aap.get("/sessions").await.0, 200);
 }
 

@@ -483,7 +483,7 @@ async fn secret_option_is_stored_sealed_and_never_returned() {
 
 /// The stored form of the session's secret, and what it opens to under the server's key.
 async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
-    let kept = gateway.engine().session(&Caller::new(Principal::Local), session).await.unwrap();
+    let kept = gateway.engine().conversations().session(&Caller::new(Principal::Local), session).await.unwrap();
     let Some(OptionValue::Sealed(sealed)) = kept.settings.options.get(&OptionName::parse("apiKey").unwrap()) else {
         panic!("the secret is not sealed");
     };
@@ -527,7 +527,7 @@ async fn client_disconnect_during_turn_start_does_not_lock_the_session() {
             settings: SettingsPatch::default(),
             protocol: Protocol::Aap,
         };
-        let mut begin = Box::pin(gateway.engine().begin_turn(&caller, &session, request, None));
+        let mut begin = Box::pin(gateway.engine().conversations().begin_turn(&caller, &session, request, None));
         for _ in 0..polls {
             let hung_up = futures_util::poll!(begin.as_mut()).is_pending();
             if !hung_up {

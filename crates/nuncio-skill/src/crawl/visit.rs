@@ -103,7 +103,7 @@ impl<'a> DomainVisit<'a> {
         self.followed.listed = snapshot.listed();
         let offers = (*snapshot != self.old).then(|| snapshot.write());
         let _order = self.crawler.listing_lock.lock().await;
-        if !self.crawler.engine.record_visit(self.followed.clone(), offers).await? {
+        if !self.crawler.engine.directory().record_visit(self.followed.clone(), offers).await? {
             self.crawler.catalogue.remove(self.followed.domain.as_str());
             return Ok(None);
         }

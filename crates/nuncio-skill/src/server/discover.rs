@@ -23,8 +23,8 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
     let (head, _) = request.into_parts();
     let asked = IndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
-    let visible =
-        (caller.is_some() && skills.engine.has_private_skills()).then(|| skills.engine.skills(caller.as_ref()));
+    let visible = (caller.is_some() && skills.engine.skills().has_private_skills())
+        .then(|| skills.engine.skills().visible_to(caller.as_ref()));
     // Only callers who see more than the public index get other documents; for others nothing shows that there is
     // more.
     let visible = visible.filter(|skills| skills.iter().any(|offered| offered.is_hidden()));
@@ -32,7 +32,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
         (None, None, None) => skills.public_index(asked.kind, PAGE),
         (visible, limit, cursor) => {
             let caching = if visible.is_some() { CachePolicy::Private } else { CachePolicy::Public };
-            let visible = visible.unwrap_or_else(|| skills.engine.skills(None));
+            let visible = visible.unwrap_or_else(|| skills.engine.skills().visible_to(None));
             skills.page(&visible, asked.kind, cursor.as_deref(), limit.unwrap_or(PAGE), caching)
         }
     };
@@ -50,7 +50,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
 pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> Result<Response, SkillError> {
     let (head, _) = request.into_parts();
     let caller = skills.discovery_caller(&head).await;
-    let offered = skills.engine.skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
+    let offered = skills.engine.skills().skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(SkillError::method("GET, HEAD"));
     }

@@ -49,11 +49,11 @@ impl Skills {
     pub(super) fn public_index(&self, kind: Option<CapabilityType>, limit: usize) -> IndexPage {
         // The edition is read before the skills: a change in between makes the cached copy outdated, which the next
         // request corrects.
-        let edition = self.engine.agents_edition();
+        let edition = self.engine.agents().agents_edition();
         if let Some(page) = self.documents.kept(edition, |kept| kept.indexes.get(&kind)) {
             return page;
         }
-        let page = self.page(&self.engine.skills(None), kind, None, limit, CachePolicy::Public);
+        let page = self.page(&self.engine.skills().visible_to(None), kind, None, limit, CachePolicy::Public);
         self.documents.keep(edition, |kept| {
             kept.indexes.insert(kind, page.clone());
         });
@@ -87,7 +87,7 @@ impl Skills {
             nuncio_core::agent::SkillAuth::OAuth2 { issuer } => (self.issuers)(issuer.as_ref()),
             _ => None,
         };
-        let timeout = self.engine.execution_timeout(offered);
+        let timeout = self.engine.skills().execution_timeout(offered);
         self.host.descriptor(&offered.served.agent, offered.tool.as_deref(), skill, oauth.as_ref(), timeout)
     }
 
@@ -101,7 +101,7 @@ impl Skills {
         if offered.is_hidden() {
             return write(CachePolicy::Private);
         }
-        let edition = self.engine.agents_edition();
+        let edition = self.engine.agents().agents_edition();
         if let Some(document) = self.documents.kept(edition, |kept| kept.descriptors.get(&skill.id)) {
             return document;
         }

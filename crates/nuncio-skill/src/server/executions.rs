@@ -54,7 +54,8 @@ pub(super) async fn cancel(
     request: Parts,
 ) -> Result<Response, SkillError> {
     let caller = reader(&skills, &request).await?;
-    let execution = skills.engine.cancel_execution(&caller, &id).await.map_err(|error| missing(&id, error))?;
+    let execution =
+        skills.engine.executions().cancel_execution(&caller, &id).await.map_err(|error| missing(&id, error))?;
     Ok(answer(&skills, StatusCode::ACCEPTED, &execution, None))
 }
 
@@ -64,9 +65,9 @@ async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, 
     let execution = match wait {
         Some(wait) => {
             let until = skills.engine.now().after(wait);
-            skills.engine.execution_until(&caller, id, until).await
+            skills.engine.executions().execution_until(&caller, id, until).await
         }
-        None => skills.engine.execution(&caller, id).await,
+        None => skills.engine.executions().execution(&caller, id).await,
     };
     Ok((execution.map_err(|error| missing(id, error))?, wait))
 }

@@ -32,13 +32,13 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let authentication = Authentication::of(caller(headers, identity, &skills.engine));
     let signed = skills.custom.check(&parts, bytes.as_deref().unwrap_or_default()).await;
     // Looked up without regard to the caller, only to learn how callers authenticate.
-    let named = skills.engine.any_skill(id);
+    let named = skills.engine.skills().any_skill(id);
     let proof = RequestCredentials { headers, signed, credentials: credentials.as_ref() };
     let by_skill = named
         .as_deref()
         .and_then(|offered| proof.by_skill_scheme(&offered.skill().auth, &authentication, &skills.engine));
     let asks_here = by_skill.as_ref().unwrap_or(&authentication);
-    let offered = skills.engine.skill(asks_here.known(), id).ok_or_else(|| match &authentication {
+    let offered = skills.engine.skills().skill(asks_here.known(), id).ok_or_else(|| match &authentication {
         Authentication::Invalid(error) => error.clone().into(),
         Authentication::Known(_) | Authentication::Anonymous => not_found(id),
     })?;
@@ -59,7 +59,7 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     }
     // Missing permission is reported before faults of the request.
     let barred = |barred| barred_answer(skills, skill, &caller, barred);
-    skills.engine.may_use(&caller, &offered).map_err(barred)?;
+    skills.engine.skills().may_use(&caller, &offered).map_err(barred)?;
 
     let bytes = bytes?;
     let wait = asked_wait(headers);
@@ -81,8 +81,10 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     // The body is parsed again for an error report, which is rare.
     let queried = in_query.then(|| submission.inputs.clone());
     let submitted = match wait {
-        None => skills.engine.submit(&caller, submission).await,
-        Some(wait) => skills.engine.submit_until(&caller, submission, skills.engine.now().after(wait)).await,
+        None => skills.engine.executions().submit(&caller, submission).await,
+        Some(wait) => {
+            skills.engine.executions().submit_until(&caller, submission, skills.engine.now().after(wait)).await
+        }
     };
     let SubmittedExecution { execution, again } = submitted.map_err(|refusal| match refusal {
         SubmitError::AccessDenied(why) => barred(why),
@@ -236,6 +238,6 @@ impl Skills {
             .values()
             .filter_map(|value| value.to_str().ok())
             .filter(|value| value.starts_with("nk_"))
-            .find_map(|key| self.engine.caller_by_key(key))
+            .find_map(|key| self.engine.access().caller_by_key(key))
     }
 }

@@ -56,13 +56,13 @@ impl Skills {
         let this_minute = Timestamp::from_millis(now - now.rem_euclid(MINUTE));
         // The edition is read before the skills: a change in between makes the cached copy outdated, which the next
         // request corrects.
-        let edition = self.engine.agents_edition();
+        let edition = self.engine.agents().agents_edition();
         let kept = self.registry.own.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, host_skills)) = kept.as_ref().filter(|(made_for, _)| *made_for == edition) {
             return host_skills.seen(this_minute);
         }
         drop(kept);
-        let listed = self.engine.skills(None).into_iter().map(|offered| {
+        let listed = self.engine.skills().visible_to(None).into_iter().map(|offered| {
             let provider = self.descriptor_of(&offered).provider;
             let provider = ListedProvider { name: provider.name, url: provider.url };
             ListedSkill::new(self.host.entry(offered.skill()), provider, offered.skill().tags.clone())

@@ -73,7 +73,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
 
 /// Every address worth opening.
 fn greet(server: &Server, url: &str, json: bool) {
-    let agents = server.engine().agents();
+    let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -99,7 +99,7 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {}  {}", agent.name.bold(), clean(agent.title.as_deref().unwrap_or_default()).dimmed());
     }
     println!();
-    let has_skills = !server.engine().skills(None).is_empty();
+    let has_skills = !server.engine().skills().visible_to(None).is_empty();
     let skills = has_skills.then_some(("skills", "/.well-known/skill-sharing"));
     let always = [("agents", "/.well-known/agent-descriptions"), ("people", "/a2h/agents"), ("health", "/healthz")];
     for (name, path) in [("page", "/"), ("AAP", "/aap/meta")].into_iter().chain(skills).chain(always) {
@@ -112,7 +112,7 @@ fn greet(server: &Server, url: &str, json: bool) {
             println!("{} agent {} allows Unix sockets.", "Unconfined:".yellow(), agent.name);
         }
     }
-    let needs_key = server.exposure().asks_for_keys(server.engine().has_keys());
+    let needs_key = server.exposure().asks_for_keys(server.engine().access().has_keys());
     match server.exposure() {
         _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
         Exposure::Open => println!("{} no key needed, as --open says.", "Open to anyone who reaches it:".yellow()),

@@ -101,7 +101,7 @@ async fn look_up(
         return Ok(Err(refused("wrong_agent", "this token is not for this address, or not of that agent")));
     }
     if let Recipient::Agent(id) = &recipient
-        && a2h.engine.has_webhook(id)
+        && a2h.engine.webhooks().has_webhook(id)
     {
         let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
         return Ok(Err(refused("connection_mode", message)));

@@ -136,7 +136,8 @@ impl<'a> SocketSession<'a> {
             next_ping: now.after(PING),
             frames: 0,
         };
-        session.read = session.a2h.engine.mail_read(&session.recipient, session.reader()).await.map_err(fault)?;
+        session.read =
+            session.a2h.engine.mailbox().mail_read(&session.recipient, session.reader()).await.map_err(fault)?;
         let last_seq = session.head().await?;
         session.sent = after.unwrap_or(session.read).min(last_seq);
         line.say(&session.known(last_seq)).await?;
@@ -157,7 +158,8 @@ impl<'a> SocketSession<'a> {
                 next.map(EventBatch::Replay).map_err(|why| EngineError::new(why.code, why.message))
             }
             .boxed(),
-            None => async move { a2h.engine.next_mail(&recipient, after, BATCH).await.map(EventBatch::Mail) }.boxed(),
+            None => async move { a2h.engine.mailbox().next_mail(&recipient, after, BATCH).await.map(EventBatch::Mail) }
+                .boxed(),
         }
     }
 
@@ -169,7 +171,7 @@ impl<'a> SocketSession<'a> {
     }
 
     async fn head(&self) -> Result<u64, CloseReason> {
-        self.a2h.engine.mail_head(&self.recipient).await.map_err(fault)
+        self.a2h.engine.mailbox().mail_head(&self.recipient).await.map_err(fault)
     }
 
     /// Time of the next timer.
@@ -273,10 +275,12 @@ impl<'a> SocketSession<'a> {
     async fn still_holds(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let engine = &self.a2h.engine;
         let (holds, reason) = match &self.owner {
-            SocketOwner::Device(id) => (engine.valid_device(id).await.map_err(fault)?.is_some(), "device_revoked"),
-            SocketOwner::Agent(id) if engine.has_webhook(id) => (false, "connection_mode"),
+            SocketOwner::Device(id) => {
+                (engine.people().valid_device(id).await.map_err(fault)?.is_some(), "device_revoked")
+            }
+            SocketOwner::Agent(id) if engine.webhooks().has_webhook(id) => (false, "connection_mode"),
             SocketOwner::Agent(id) => {
-                let caller = engine.authenticate_agent_token(&self.token).await.map_err(fault)?;
+                let caller = engine.accounts().authenticate_agent_token(&self.token).await.map_err(fault)?;
                 let same = nuncio_core::principal::Principal::Agent(id.clone());
                 (caller.is_some_and(|caller| caller.principal == same), "token_revoked")
             }
@@ -359,7 +363,7 @@ impl<'a> SocketSession<'a> {
             return self.objected(format!("event {seq} was not sent on this connection yet"), line).await;
         }
         if seq > self.read {
-            self.a2h.engine.mark_mail_read(&self.recipient, self.reader(), seq).await.map_err(fault)?;
+            self.a2h.engine.mailbox().mark_mail_read(&self.recipient, self.reader(), seq).await.map_err(fault)?;
             self.read = seq;
         }
         Ok(PositionChange::Unchanged)

@@ -27,7 +27,7 @@ pub(super) enum StreamRole {
 impl StreamRole {
     pub(super) fn of(engine: &Engine, recipient: &Recipient) -> Self {
         match recipient {
-            Recipient::Person(_) => Self::Receives(engine.listen_to_streams(recipient)),
+            Recipient::Person(_) => Self::Receives(engine.relay().listen_to_streams(recipient)),
             Recipient::Agent(_) => Self::Sends(None),
         }
     }
@@ -77,9 +77,9 @@ impl StreamRole {
     ) -> Result<(), ConsentError> {
         let streamer = match self {
             Self::Sends(Some(streamer)) => streamer,
-            Self::Sends(none) => none.insert(Box::new(engine.streamer(by(recipient))?)),
+            Self::Sends(none) => none.insert(Box::new(engine.relay().streamer(by(recipient))?)),
             // Returns the reason for the refusal.
-            Self::Receives(_) => return engine.streamer(by(recipient)).map(drop),
+            Self::Receives(_) => return engine.relay().streamer(by(recipient)).map(drop),
         };
         streamed::take(streamer, frame).await
     }

@@ -1,5 +1,6 @@
 //! Webhook management by an agent's owner.
 
+use crate::consent::Accounts;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
@@ -8,11 +9,11 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 
 use super::WebhookSecret;
-use crate::Engine;
 use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::ports::store::relay::{DeliveryLog, Webhook};
 use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
+use crate::relay::Webhooks;
 
 /// Maximum page size.
 const PAGE: usize = 100;
@@ -56,53 +57,7 @@ enum ReconnectionEffect {
     NotCalled(AgentId),
 }
 
-impl Engine {
-    /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
-    pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
-        let _turn = self.agent_locks().enter(id).await;
-        let account = self.owned(by, id).await?;
-        if account.connection == AgentConnection::Websocket {
-            let message =
-                format!("agent {id} is not called: its connection_mode is \"websocket\", so it has no secret");
-            return Err(ConsentError::new(Code::BadRequest, message));
-        }
-        let (fresh, secret) = self.fresh_webhook(id);
-        let stored = self.store().webhook(id).await?;
-        let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
-        let record =
-            AuditEventRecord { agent: Some(id.clone()), ..self.event_record(AuditEvent::WebhookSecretRotated, by) };
-        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), ConsentChange::Record(record).into()];
-        self.store().commit(changes).await?;
-        self.webhook_index().put(&webhook);
-        Ok(secret)
-    }
-
-    /// State of an agent's webhook; `None` if it has none.
-    pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookView>, ConsentError> {
-        self.owned(by, id).await?;
-        let Some(webhook) = self.store().webhook(id).await? else { return Ok(None) };
-        let waiting = self.store().first_delivery(id).await?.map(|delivery| WaitingDelivery {
-            delivery_id: super::delivery_id(id, &delivery.mailed),
-            created_at: delivery.mailed.at,
-            attempts: delivery.attempts,
-            due: delivery.due,
-        });
-        let Webhook { state, failing_since, probe_at, .. } = webhook;
-        Ok(Some(WebhookView { state, failing_since, probe_at, waiting }))
-    }
-
-    /// Delivery log of an agent before that number, newest first.
-    pub async fn delivery_log(
-        &self,
-        by: &Caller,
-        id: &AgentId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<DeliveryLog>, ConsentError> {
-        self.owned(by, id).await?;
-        Ok(self.store().delivery_log(id, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
-    }
-
+impl Webhooks {
     /// Changes for the connection of a new agent.
     pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> Reconnection {
         match wanted {
@@ -118,7 +73,7 @@ impl Engine {
         wanted: &AgentConnection,
     ) -> Result<Reconnection, StoreError> {
         let id = &account.id;
-        let stored = self.store().webhook(id).await?;
+        let stored = self.store.webhook(id).await?;
         Ok(match (wanted, stored) {
             (AgentConnection::Websocket, None) => Reconnection::default(),
             (AgentConnection::Websocket, Some(_)) => Reconnection {
@@ -131,7 +86,7 @@ impl Engine {
                 let webhook = reachable(&stored);
                 let mut changes = self.move_webhook(account, &stored, &webhook);
                 if stored.state == WebhookState::Reachable {
-                    changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.now() }.into());
+                    changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.runtime.now() }.into());
                 }
                 Reconnection { changes, secret: None, now: ReconnectionEffect::Called(webhook) }
             }
@@ -142,8 +97,8 @@ impl Engine {
     pub(crate) fn reconnected(&self, reconnection: Reconnection) -> Option<WebhookSecret> {
         match reconnection.now {
             ReconnectionEffect::AsBefore => {}
-            ReconnectionEffect::Called(webhook) => self.webhook_index().put(&webhook),
-            ReconnectionEffect::NotCalled(agent) => self.webhook_index().remove(&agent),
+            ReconnectionEffect::Called(webhook) => self.index.put(&webhook),
+            ReconnectionEffect::NotCalled(agent) => self.index.remove(&agent),
         }
         reconnection.secret
     }
@@ -155,8 +110,8 @@ impl Engine {
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
-        let secret = WebhookSecret::random(self.entropy());
-        let sealed = self.vault().seal(self.entropy(), &place(id), &secret.text());
+        let secret = WebhookSecret::random(self.runtime.entropy());
+        let sealed = self.runtime.vault().seal(self.runtime.entropy(), &place(id), &secret.text());
         let webhook = Webhook {
             agent: id.clone(),
             secret: sealed,
@@ -178,18 +133,18 @@ impl Engine {
             return changes;
         }
         if after.state == WebhookState::Reachable {
-            changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.now() }.into());
+            changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.runtime.now() }.into());
         }
         if let AccountOwner::Person(owner) = &account.owner {
             let happening = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
-            changes.push(self.mail_change(&Recipient::Person(owner.clone()), happening));
+            changes.push(self.mailbox.mail_change(&Recipient::Person(owner.clone()), happening));
         }
         changes
     }
 
     /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
-        WebhookSecret::read(&self.vault().open(&place(&webhook.agent), &webhook.secret)?)
+        WebhookSecret::read(&self.runtime.vault().open(&place(&webhook.agent), &webhook.secret)?)
     }
 }
 
@@ -200,4 +155,54 @@ pub(super) fn reachable(webhook: &Webhook) -> Webhook {
 /// Context to which the encryption of the secret is bound.
 fn place(agent: &AgentId) -> String {
     format!("webhook/{agent}")
+}
+
+impl Accounts {
+    /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
+    pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
+        let _turn = self.locks.enter(id).await;
+        let account = self.owned(by, id).await?;
+        if account.connection == AgentConnection::Websocket {
+            let message =
+                format!("agent {id} is not called: its connection_mode is \"websocket\", so it has no secret");
+            return Err(ConsentError::new(Code::BadRequest, message));
+        }
+        let (fresh, secret) = self.webhooks.fresh_webhook(id);
+        let stored = self.store.webhook(id).await?;
+        let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
+        let record = AuditEventRecord {
+            agent: Some(id.clone()),
+            ..self.runtime.event_record(AuditEvent::WebhookSecretRotated, by)
+        };
+        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), ConsentChange::Record(record).into()];
+        self.store.commit(changes).await?;
+        self.webhooks.index.put(&webhook);
+        Ok(secret)
+    }
+
+    /// State of an agent's webhook; `None` if it has none.
+    pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookView>, ConsentError> {
+        self.owned(by, id).await?;
+        let Some(webhook) = self.store.webhook(id).await? else { return Ok(None) };
+        let waiting = self.store.first_delivery(id).await?.map(|delivery| WaitingDelivery {
+            delivery_id: super::delivery_id(id, &delivery.mailed),
+            created_at: delivery.mailed.at,
+            attempts: delivery.attempts,
+            due: delivery.due,
+        });
+        let Webhook { state, failing_since, probe_at, .. } = webhook;
+        Ok(Some(WebhookView { state, failing_since, probe_at, waiting }))
+    }
+
+    /// Delivery log of an agent before that number, newest first.
+    pub async fn delivery_log(
+        &self,
+        by: &Caller,
+        id: &AgentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryLog>, ConsentError> {
+        self.owned(by, id).await?;
+        Ok(self.store.delivery_log(id, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
+    }
 }

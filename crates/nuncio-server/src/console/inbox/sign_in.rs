@@ -64,8 +64,8 @@ pub(super) async fn enter(
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         return response;
     }
-    let holder = inbox.engine.caller_by_key(key).and_then(|caller| match caller.principal {
-        Principal::Key(id) => inbox.engine.valid_key(&id),
+    let holder = inbox.engine.access().caller_by_key(key).and_then(|caller| match caller.principal {
+        Principal::Key(id) => inbox.engine.access().valid_key(&id),
         _ => None,
     });
     let Some(holder) = holder else {

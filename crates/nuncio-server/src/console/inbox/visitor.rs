@@ -64,7 +64,7 @@ impl Inbox {
         let session = self.sessions.find(cookie, look, now)?;
         // A key that was taken back, expired, or never gave as much ends what it opened, and so does a secret that was
         // replaced.
-        let key = self.engine.valid_key(&session.key).filter(|key| key.has_secret(&session.secret, now));
+        let key = self.engine.access().valid_key(&session.key).filter(|key| key.has_secret(&session.secret, now));
         let Some(key) = key.filter(|key| may_work(key)) else {
             self.sessions.close(cookie);
             return None;

@@ -32,6 +32,7 @@ async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
     let engine = world.gateway.engine();
     let person = Some(PersonName::parse("ada").unwrap());
     let (key, secret) = engine
+        .access()
         .create_key(NewKey {
             name: None,
             person,
@@ -41,12 +42,12 @@ async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
         })
         .await
         .unwrap();
-    let caller = engine.caller_by_key(&secret).unwrap();
+    let caller = engine.access().caller_by_key(&secret).unwrap();
 
     // Her device has no keys at the relay: the first attempt ends at once, the next waits for a second.
-    let execution = engine.submit(&caller, wish("read_file", json!({}))).await.unwrap().execution;
+    let execution = engine.executions().submit(&caller, wish("read_file", json!({}))).await.unwrap().execution;
     eventually("the first attempt is over", async || (world.gateway.audit().await.len() == 1).then_some(())).await;
-    engine.revoke_key(key.id.as_str()).await.unwrap();
+    engine.access().revoke_key(key.id.as_str()).await.unwrap();
     world.clock.pass(Duration::from_secs(1)).await;
     eventually("the next attempt is over", async || (world.gateway.audit().await.len() == 2).then_some(())).await;
     assert_eq!(code(&over(&world.gateway, &execution).await), ("failed", Code::ScopeNotGranted));

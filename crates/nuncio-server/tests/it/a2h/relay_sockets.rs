@@ -326,7 +326,7 @@ async fn deleted_messages_are_skipped_by_polls() {
         say(&scene, number).await;
     }
     scene.world.clock.advance(Duration::from_secs(366 * 24 * 3600));
-    scene.world.gateway.engine().forget_old_messages().await.unwrap();
+    scene.world.gateway.engine().relay().forget_old_messages().await.unwrap();
     scene.ada.refresh(scene.world.clock.now()).await;
     say(&scene, 3).await;
     let page = scene.agent.poll("?wait=0&limit=50").await;

@@ -99,7 +99,7 @@ impl Hooked {
 
     /// When the next call is due; none when nothing waits that can be sent.
     async fn next(&self) -> Option<Timestamp> {
-        self.world.gateway.engine().next_delivery_due(&HashSet::new(), &[]).await.unwrap()
+        self.world.gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap()
     }
 
     async fn nothing_waits(&self) {

@@ -255,7 +255,7 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
 
 /// Moves the clock from attempt to attempt, until no answer is owed any more.
 async fn until_given_up(world: &World) {
-    let next = async || world.gateway.engine().next_pending_reply(&HashSet::new()).await.unwrap();
+    let next = async || world.gateway.engine().direct_messages().next_pending_reply(&HashSet::new()).await.unwrap();
     while let Some(due) = next().await {
         world.clock.advance(world.clock.now().until(due));
         eventually("it was tried", async || (next().await != Some(due)).then_some(())).await;
@@ -368,17 +368,18 @@ async fn agents_of_one_server_exchange_messages_without_network() {
 async fn unexpected_reply_is_accepted_and_not_stored() {
     let world = world().await;
     let engine = world.gateway.engine();
-    let ours = engine.record_direct_message(&desk_name(), "msg-ours", world.ada.did.as_str()).await.unwrap();
+    let ours =
+        engine.direct_messages().record_direct_message(&desk_name(), "msg-ours", world.ada.did.as_str()).await.unwrap();
     let bob = world.peer.someone("bob", world.clock.now());
     let meta = |answers: &str| json!({"x_answers": answers, "operation_id": nonce(), "message_id": nonce()});
     for (from, answers) in [(&world.ada, "msg-unknown"), (&bob, "msg-ours"), (&world.ada, "")] {
         let answer = message(&world, from, meta(answers), json!({"text": "for nobody"}));
         assert!(outcome(&send(&world, &answer).await).is_ok());
     }
-    assert_eq!(engine.direct_message(&desk_name(), "msg-ours").await.unwrap(), ours);
+    assert_eq!(engine.direct_messages().direct_message(&desk_name(), "msg-ours").await.unwrap(), ours);
     let answer = message(&world, &world.ada, meta("msg-ours"), json!({"text": "for you"}));
     assert!(outcome(&send(&world, &answer).await).is_ok());
-    let kept = engine.direct_message(&desk_name(), "msg-ours").await.unwrap().answer.unwrap();
+    let kept = engine.direct_messages().direct_message(&desk_name(), "msg-ours").await.unwrap().answer.unwrap();
     assert_eq!(kept.text, "for you");
     assert_eq!(turns(&world.gateway).await, 0);
 }

@@ -97,7 +97,7 @@ fn state(answer: &Value) -> String {
 }
 
 async fn decide(world: &World, approval: &Approval, answer: ApprovalAnswer) {
-    world.gateway.engine().decide_approval(&approval.id, answer, Principal::Operator).await.unwrap();
+    world.gateway.engine().approvals().decide_approval(&approval.id, answer, Principal::Operator).await.unwrap();
 }
 
 async fn call(world: &World, someone: &Someone, named: &Value, method: &str, params: Value) -> Result<Value, i64> {
@@ -115,7 +115,7 @@ fn heard(gateway: &Gateway) -> Vec<bool> {
 
 async fn sessions(world: &World) -> usize {
     let caller = nuncio_engine::Caller::new(Principal::Did(world.ada.did.to_string()));
-    world.gateway.engine().sessions(&caller, None).await.unwrap().items.len()
+    world.gateway.engine().conversations().sessions(&caller, None).await.unwrap().items.len()
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
     let world = thinker(DraftingPolicy::Accept).await;
     let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
-    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty());
+    assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     let asked = heard(&world.gateway).len();
     for params in [json!({}), json!({"guests": 0}), json!({"guests": "2"}), json!({"guests": 2, "more": 1})] {
         assert_eq!(call(&world, &world.ada, &named, "table.hold", params.clone()).await, Err(-32602), "{params}");
@@ -215,7 +215,7 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
         assert_eq!(answer["error"]["data"]["anp_code"], "meta.no_matching_interface");
         assert_eq!(heard(&world.gateway).len() - before, 2, "it was told what was wrong, once");
     }
-    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty());
+    assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     assert_eq!(sessions(&world).await, 0);
     says(&world.gateway, "again", &format!("Sorry. {}", blueprint()));
     assert_eq!(state(&negotiate(&world, wish()).await), "draft", "the second time it was right");
@@ -274,7 +274,10 @@ async fn rejected_or_unanswered_draft_ends() {
     assert_ne!(first, second);
     let over = outcome(&negotiate(&world, reject(&second)).await).unwrap();
     assert_eq!(over["protocolDraft"]["state"], "rejected");
-    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty(), "nobody need be asked any more");
+    assert!(
+        world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty(),
+        "nobody need be asked any more"
+    );
 
     let third = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&third)).await), "accepted_by_them");
@@ -308,7 +311,7 @@ async fn draft_is_identified_by_its_digest_and_parties() {
     assert_eq!(outcome(&late), Err(1608));
     let encrypted = negotiate_as(&world, &world.ada, json!({"security_profile": "direct-e2ee"}), accept(&named)).await;
     assert_eq!(outcome(&encrypted), Err(1604));
-    let standing = world.gateway.engine().pending_approvals().await.unwrap();
+    let standing = world.gateway.engine().approvals().pending_approvals().await.unwrap();
     assert_eq!(standing.len(), 1, "nothing of that moved it");
 }
 

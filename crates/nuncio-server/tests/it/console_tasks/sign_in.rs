@@ -60,6 +60,7 @@ async fn visitor_is_shown_by_person_name_then_key_name_then_key_id() {
         let person = person.map(|person| PersonName::parse(person).unwrap());
         gateway
             .engine()
+            .access()
             .create_key(NewKey {
                 name: name.map(str::to_owned),
                 person,
@@ -120,7 +121,7 @@ async fn key_without_operator_role_cannot_use_the_inbox() {
     assert_eq!(answer.header("set-cookie"), None);
     assert_eq!(browser.get("/console/tasks").await.status, 303);
     // A secret that signs requests is never sent, and so opens nothing.
-    let (_, secret) = gateway.engine().create_signing_key(signing).await.unwrap();
+    let (_, secret) = gateway.engine().access().create_signing_key(signing).await.unwrap();
     assert_eq!(browser.post("/console/sign-in", &[("key", &secret)]).await.status, 401);
 }
 

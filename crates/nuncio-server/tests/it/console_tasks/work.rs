@@ -30,7 +30,7 @@ async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
         role: nuncio_engine::ports::store::KeyRole::App,
         term: None,
     };
-    let (_, secret) = gateway.engine().create_key(new).await.unwrap();
+    let (_, secret) = gateway.engine().access().create_key(new).await.unwrap();
     Browser::signed_in(gateway, &secret).await
 }
 
@@ -134,7 +134,7 @@ async fn steps_on_the_console_are_recorded_with_the_operators_key() {
     let mut ada = person(&gateway, "ada").await;
     ada.step(&task, "give-back", &[]).await;
     ada.step(&task, "take", &[]).await;
-    let key = gateway.engine().keys().await.unwrap().remove(0).id;
+    let key = gateway.engine().access().keys().await.unwrap().remove(0).id;
     let records = gateway.happened().await;
     let steps: Vec<_> = records.iter().map(|record| (record.action.as_deref().unwrap(), record.happened)).collect();
     assert_eq!(

@@ -371,8 +371,13 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     assert_eq!(runs(&gateway), 0, "nothing was granted yet");
     let principal = Principal::Did(ada.did.to_string());
     let scopes = vec![ScopeId::parse("notes:write").unwrap()];
-    let given =
-        gateway.engine().create_grant(principal, desk_name(), scopes, GrantTerm::UntilRevoked, Principal::Operator);
+    let given = gateway.engine().access().create_grant(
+        principal,
+        desk_name(),
+        scopes,
+        GrantTerm::UntilRevoked,
+        Principal::Operator,
+    );
     given.await.unwrap();
     assert_eq!(call().await, 200);
     assert_eq!(runs(&gateway), 1);

@@ -128,7 +128,7 @@ async fn webhook_log_is_paged_and_expires() {
     assert_eq!(hooked.deliveries("?cursor=x").await.refusal(), (400, "BAD_CURSOR"));
     // Thirty days, and no longer.
     hooked.pass(Duration::from_secs(30 * 24 * 3600)).await;
-    hooked.world.gateway.engine().forget_old_messages().await.unwrap();
+    hooked.world.gateway.engine().relay().forget_old_messages().await.unwrap();
     assert_eq!(hooked.deliveries("").await.body["data"].as_array().unwrap().len(), 7);
     hooked.pass(Duration::from_secs(3600)).await;
     eventually("it is forgotten", async || (hooked.deliveries("").await.body["data"] == json!([])).then_some(())).await;

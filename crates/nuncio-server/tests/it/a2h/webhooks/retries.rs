@@ -162,7 +162,7 @@ async fn pending_webhooks_are_sent_after_a_restart() {
     let data = hooked.world.gateway.stop().await;
 
     let gateway = builder().data(data).start().await;
-    let next = gateway.engine().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
+    let next = gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
     assert_eq!(next, Some(due));
     hooked.world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     clock.advance(clock.now().until(due));
