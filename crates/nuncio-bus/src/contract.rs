@@ -32,9 +32,13 @@ macro_rules! bus_contract {
     };
 }
 
+fn access() -> BusNotice {
+    BusNotice::Access { by: Arc::from("node-1") }
+}
+
 pub async fn listener_receives_notices_in_order(bus: Arc<dyn Bus>) {
     let listener = bus.subscribe();
-    let published = [BusNotice::Approvals, BusNotice::Access, BusNotice::Approvals];
+    let published = [BusNotice::Approvals, access(), BusNotice::Approvals];
     for notice in published.clone() {
         bus.publish(notice).await;
     }
@@ -43,9 +47,9 @@ pub async fn listener_receives_notices_in_order(bus: Arc<dyn Bus>) {
 
 pub async fn every_listener_receives_each_notice(bus: Arc<dyn Bus>) {
     let listeners: Vec<_> = (0..5).map(|_| bus.subscribe()).collect();
-    bus.publish(BusNotice::Access).await;
+    bus.publish(access()).await;
     for mut listener in listeners {
-        assert_eq!(listener.next().await, Some(BusNotice::Access));
+        assert_eq!(listener.next().await, Some(access()));
     }
 }
 
@@ -54,15 +58,15 @@ pub async fn new_listener_misses_earlier_notices(bus: Arc<dyn Bus>) {
     bus.publish(BusNotice::Approvals).await;
     assert_eq!(early.next().await, Some(BusNotice::Approvals));
     let mut late = bus.subscribe();
-    bus.publish(BusNotice::Access).await;
-    assert_eq!(late.next().await, Some(BusNotice::Access));
+    bus.publish(access()).await;
+    assert_eq!(late.next().await, Some(access()));
 }
 
 pub async fn publishing_without_listeners_succeeds(bus: Arc<dyn Bus>) {
     bus.publish(BusNotice::Approvals).await;
     let mut listener = bus.subscribe();
-    bus.publish(BusNotice::Access).await;
-    assert_eq!(listener.next().await, Some(BusNotice::Access));
+    bus.publish(access()).await;
+    assert_eq!(listener.next().await, Some(access()));
 }
 
 pub async fn dropped_listener_does_not_affect_others(bus: Arc<dyn Bus>) {
@@ -70,9 +74,9 @@ pub async fn dropped_listener_does_not_affect_others(bus: Arc<dyn Bus>) {
     let mut staying = bus.subscribe();
     bus.publish(BusNotice::Approvals).await;
     drop(leaving);
-    bus.publish(BusNotice::Access).await;
+    bus.publish(access()).await;
     assert_eq!(staying.next().await, Some(BusNotice::Approvals));
-    assert_eq!(staying.next().await, Some(BusNotice::Access));
+    assert_eq!(staying.next().await, Some(access()));
 }
 
 pub async fn waiting_listener_is_woken(bus: Arc<dyn Bus>) {
@@ -89,7 +93,7 @@ pub async fn waiting_listener_is_woken(bus: Arc<dyn Bus>) {
 
 pub async fn slow_listener_receives_the_last_notice_of_every_kind(bus: Arc<dyn Bus>) {
     let mut listener = bus.subscribe();
-    bus.publish(BusNotice::Access).await;
+    bus.publish(access()).await;
     for _ in 0..100_000 {
         bus.publish(BusNotice::Approvals).await;
     }

@@ -12,8 +12,14 @@ use tokio::sync::broadcast::{Receiver, Sender};
 /// Notices that a listener may fall behind before it misses some.
 const BEHIND: usize = 256;
 
+/// A change of keys or grants by an unknown process.
+fn access() -> BusNotice {
+    BusNotice::Access { by: Arc::from("") }
+}
+
+/// One notice of each kind. `Access` covers `GrantUsed`: its listeners read all grants.
 fn every() -> [BusNotice; 4] {
-    [BusNotice::Approvals, BusNotice::Access, BusNotice::Tasks, BusNotice::Mail(Arc::from([]))]
+    [BusNotice::Approvals, access(), BusNotice::Tasks, BusNotice::Mail(Arc::from([]))]
 }
 
 /// A bus within one process. Subscriptions end when it is dropped.
@@ -80,7 +86,11 @@ mod tests {
         for notice in every() {
             // A new kind does not compile here; add it to `every`.
             match notice {
-                BusNotice::Approvals | BusNotice::Access | BusNotice::Tasks | BusNotice::Mail(_) => {}
+                BusNotice::Approvals
+                | BusNotice::Access { .. }
+                | BusNotice::GrantUsed(_)
+                | BusNotice::Tasks
+                | BusNotice::Mail(_) => {}
             }
         }
     }
@@ -89,9 +99,9 @@ mod tests {
     async fn subscription_ends_when_bus_is_dropped() {
         let bus = LocalBus::new();
         let mut notices = bus.subscribe();
-        bus.publish(BusNotice::Access).await;
+        bus.publish(access()).await;
         drop(bus);
-        assert_eq!(notices.next().await, Some(BusNotice::Access));
+        assert_eq!(notices.next().await, Some(access()));
         assert_eq!(notices.next().await, None);
     }
 }

@@ -13,10 +13,10 @@ use url::Url;
 
 use crate::agent::SkillVersion;
 use crate::audit::References;
+use crate::caller::Caller;
 use crate::code::Code;
-use crate::ids::{AgentName, CallId, ExecutionId, PersonName, ScopeId, SkillId, ToolName};
+use crate::ids::{AgentName, CallId, ExecutionId, ScopeId, SkillId, ToolName};
 use crate::policy::Protocol;
-use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// An accepted invocation. Never changes.
@@ -27,17 +27,9 @@ pub struct AcceptedInvocation {
     pub version: SkillVersion,
     pub agent: AgentName,
     pub target: InvocationTarget,
-    pub caller: Principal,
-    /// The person linked to the caller.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub person: Option<PersonName>,
-    /// Scopes that the token's issuer gave the caller.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub scopes: Vec<ScopeId>,
+    #[serde(flatten)]
+    pub caller: Caller,
     pub protocol: Protocol,
-    /// Id of the HTTP request.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub request: Option<String>,
     /// Inputs with defaults filled in.
     pub inputs: Map<String, Value>,
     pub priority: Priority,

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod approval;
 pub mod audit;
 pub mod bundle;
+pub mod caller;
 pub mod code;
 pub mod conversation;
 pub mod declaration;

@@ -5,13 +5,14 @@ use crate::publish::Agents;
 use crate::runtime::Runtime;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 
+use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::audit::references::PermissionSource;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
-use nuncio_core::ids::{AgentName, DeviceId, GrantId, KeyId, PersonName, ScopeId};
+use nuncio_core::ids::{AgentName, GrantId, KeyId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
@@ -31,64 +32,11 @@ mod signing;
 use consents::Consents;
 pub use keys::{NewKey, key_expired};
 pub(crate) use links::PersonLinks;
+pub use nuncio_core::caller::{Caller, Credential};
 pub use signing::SigningKey;
 
 /// Scope that allows reading `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";
-
-/// The authenticated caller of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    pub principal: Principal,
-    /// The person on whose behalf the caller acts.
-    pub person: Option<PersonName>,
-    /// Request id for logs and audit records.
-    pub request: Option<String>,
-    /// How the caller authenticated.
-    pub credential: Credential,
-}
-
-/// How a caller authenticated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credential {
-    /// The request carried no credential.
-    None,
-    Key,
-    /// Access token of an OAuth issuer that the operator configured.
-    Token {
-        /// Scopes named in the token.
-        scopes: Arc<[ScopeId]>,
-        /// Whether the operator set `people = true` for this issuer: its subjects are people.
-        people: bool,
-    },
-    /// HTTP request signed with a signing key.
-    Signature,
-    /// Request signed with a key of the caller's DID, or a token obtained with such a signature.
-    Did,
-    /// Access token that was issued to a person's device.
-    Device(DeviceId),
-    /// Token of an agent account.
-    AgentToken,
-}
-
-impl Caller {
-    /// Creates a caller without person, request id or credential.
-    #[must_use]
-    pub fn new(principal: Principal) -> Self {
-        Self { principal, person: None, request: None, credential: Credential::None }
-    }
-
-    /// Whether this caller acts for its own person, so that its `trust` setting or granted permission counts as that
-    /// person's approval of a `high` sensitivity call.
-    #[must_use]
-    pub fn speaks_for_person(&self) -> bool {
-        match (&self.principal, &self.credential) {
-            (Principal::Local | Principal::Key(_), _) => true,
-            (Principal::OAuth { .. }, Credential::Token { people, .. }) => *people,
-            _ => false,
-        }
-    }
-}
 
 /// Result of authenticating a request, for every protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +78,7 @@ pub(crate) struct AccessTable {
     consents: Consents,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct AccessSnapshot {
     /// Bearer keys by the digest of their current and previous secrets.
     keys: HashMap<Digest, Arc<ApiKey>>,
@@ -177,6 +125,18 @@ impl AccessTable {
             next.grants.entry(grant.principal.clone()).or_default().push(grant);
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+
+    /// Removes a used one-time grant or consent.
+    fn remove_grant(&self, id: &GrantId) {
+        if let Some(used) = self.consents.with_used(id) {
+            return self.set_consent(&used);
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if current.grants.values().flatten().any(|grant| grant.id == *id) {
+            let current = Arc::make_mut(&mut current);
+            current.grants.values_mut().for_each(|grants| grants.retain(|grant| grant.id != *id));
+        }
     }
 
     /// Checks whether the caller has `scope` of `agent` at `now`.
@@ -248,11 +208,41 @@ pub struct Access {
     pub(crate) agents: Arc<Agents>,
     pub(crate) table: AccessTable,
     pub(crate) links: PersonLinks,
+    pub(crate) listening: Once,
 }
 
 impl Access {
+    /// Loads keys, grants, DID links and consents, and follows their changes on other nodes from now on.
+    pub async fn load(self: &Arc<Self>) -> Result<(), EngineError> {
+        self.listening.call_once(|| self.listen());
+        self.reload_access().await
+    }
+
+    /// Subscribes to the bus until the server stops.
+    fn listen(self: &Arc<Self>) {
+        let (mut notices, access) = (self.runtime.bus().subscribe(), Arc::clone(self));
+        self.runtime.spawn(async move {
+            loop {
+                let notice = tokio::select! {
+                    notice = notices.next() => notice,
+                    () = access.runtime.closing().cancelled() => return,
+                };
+                match notice {
+                    Some(BusNotice::Access { by }) if *by != *access.runtime.process() => {
+                        if let Err(error) = access.reload_access().await {
+                            tracing::error!(%error, "changed keys and grants could not be read");
+                        }
+                    }
+                    Some(BusNotice::GrantUsed(grant)) => access.table.remove_grant(&grant),
+                    Some(_) => {}
+                    None => return,
+                }
+            }
+        });
+    }
+
     /// Reloads keys, grants, DID links and consents from the store.
-    pub async fn reload_access(&self) -> Result<(), EngineError> {
+    pub(crate) async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store.keys().await?;
         let grants = self.store.grants().await?;
         self.table.replace(keys, grants, self.runtime.vault());
@@ -324,9 +314,15 @@ impl Access {
         }
     }
 
+    /// Takes a used one-time grant out of the cache, here and on other nodes, without reading the store.
+    pub(crate) async fn forget_used_grant(&self, grant: &GrantId) {
+        self.table.remove_grant(grant);
+        self.runtime.bus().publish(BusNotice::GrantUsed(grant.clone())).await;
+    }
+
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.runtime.bus().publish(BusNotice::Access).await;
+        self.runtime.bus().publish(BusNotice::Access { by: self.runtime.process().into() }).await;
         Ok(())
     }
 }

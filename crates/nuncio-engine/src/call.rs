@@ -21,6 +21,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::CallAuthorization;
 pub use nuncio_core::execution::ExecutionFailure;
+use nuncio_core::ids::GrantId;
 use nuncio_core::message::Message;
 use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
@@ -32,16 +33,23 @@ use tracing::Instrument as _;
 use crate::access::ScopeCheck;
 use crate::approve::{ApprovalPermit, ApprovalReply};
 use crate::error::EngineError;
-use crate::invoke::ending;
 use crate::ports::entropy::random_name;
 use crate::ports::runner::{ProgramStart, RunCall, SentMessages, ToolOutput};
 use crate::ports::store::{Change, Conflict, ResultTarget, StoreError};
 use crate::tasks::HumanWork;
 
+mod attempt;
 mod output;
+mod pending_insert;
 mod request;
 
+pub use pending_insert::PendingInsert;
+pub(crate) use pending_insert::{CommitReceiver, NotifyWhen};
 pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest, denial};
+
+/// First and longest pause before the end of a call is stored again after a failed commit.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Extra time for a tool on a person's device: to receive the call and to ask the person.
 pub const DEVICE_ASKS: Duration = Duration::from_secs(40);
@@ -336,12 +344,13 @@ impl<'a> CallChain<'a> {
             return Ok(Ok(key));
         }
         loop {
-            let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
             let (key, start) = self.start(tool, allowed_by, at);
             let changes = spends.iter().cloned().chain([start]).collect();
             match self.calls.commit_with_insert(self.call.entry, changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
-                    self.calls.access.access_changed().await?;
+                    for grant in used_grants(&spends) {
+                        self.calls.access.forget_used_grant(&grant).await;
+                    }
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
                     let (check, rule) = self.check_scope(tool);
                     self.references.rule = rule;
@@ -360,8 +369,8 @@ impl<'a> CallChain<'a> {
                 }
                 other => {
                     other?;
-                    if spends_grant {
-                        self.calls.access.access_changed().await?;
+                    for grant in used_grants(&spends) {
+                        self.calls.access.forget_used_grant(&grant).await;
                     }
                     return Ok(Ok(key));
                 }
@@ -512,40 +521,75 @@ impl<'a> CallChain<'a> {
             Err(failure) if ran.is_some() => AuditOutcome::Failed { code: failure.code },
             Err(_) => AuditOutcome::NotRun,
         };
-        let ended = FinishedCall { result, at: self.calls.runtime.now() };
+        let at = self.calls.runtime.now();
+        let stops = self.calls.runtime.closed().is_cancelled();
+        let end = match &self.call.place {
+            Some(ResultTarget::Execution(place)) => attempt::ending(place, &result, at >= self.call.deadline, stops),
+            Some(ResultTarget::Message(_)) | None => None,
+        };
+        let ended = FinishedCall { result, end, at };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
-        let record = |decision| self.record(tool, decision, outcome.clone(), ran.map(|(_, at)| at), ended.at);
-        let noted = record(decision.clone());
-        self.calls.runtime.meter().call_ended(&noted, tool.is_some());
-        let mut changes = Vec::with_capacity(3);
-        changes.push(Change::Audit(noted));
-        match &self.call.place {
-            Some(ResultTarget::Message(place)) => changes.push(Change::AppendMessage {
+        let started_at = ran.map(|(_, at)| at);
+        let audit = |decision| Change::Audit(self.record(tool, decision, outcome.clone(), started_at, at));
+        let record = self.record(tool, decision.clone(), outcome.clone(), started_at, at);
+        self.calls.runtime.meter().call_ended(&record, tool.is_some());
+        self.calls.ensure_committed(self.call.entry).await?;
+
+        let finish_call = || started.clone().map(Change::FinishCall);
+        let without_result = || [audit(decision.clone())].into_iter().chain(finish_call()).collect();
+        let mut changes = vec![Change::Audit(record)];
+        let mut pause = FIRST_RETRY;
+        loop {
+            changes.extend(self.result_changes(&ended, ran.is_some(), stops));
+            changes.extend(finish_call());
+            match self.calls.records.record_end(std::mem::take(&mut changes), without_result).await {
+                // The tool has run: only the commit is repeated, never the tool. After a restart the call counts as
+                // interrupted.
+                Err(error) if error.code == Code::StoreUnavailable && ran.is_some() && self.is_execution() => {
+                    tracing::error!(%error, call = %self.call.id, "the end of a call is not on disk yet; it is stored again");
+                    tokio::select! {
+                        () = self.calls.runtime.clock().sleep_until(self.calls.runtime.now().after(pause)) => {}
+                        () = self.calls.runtime.closed().cancelled() => return Err(error),
+                    }
+                    pause = (pause * 2).min(LONGEST_RETRY);
+                    changes.push(audit(decision.clone()));
+                }
+                other => {
+                    other?;
+                    return Ok(ended);
+                }
+            }
+        }
+    }
+
+    fn is_execution(&self) -> bool {
+        matches!(self.call.place, Some(ResultTarget::Execution(_)))
+    }
+
+    /// Changes that store the result of the call in the history or execution. `ran` is false for a call that ended
+    /// before its start was stored.
+    fn result_changes(&self, ended: &FinishedCall, ran: bool, stops: bool) -> Vec<Change> {
+        match (&self.call.place, &ended.end) {
+            (None, _) => Vec::new(),
+            (Some(ResultTarget::Message(place)), _) => vec![Change::AppendMessage {
                 session: place.session.clone(),
                 turn: place.turn,
                 number: place.number,
                 message: Message::tool(place.call.clone(), ended.content()),
-            }),
-            Some(ResultTarget::Execution(place)) => {
-                let (late, stops) = (ended.at >= self.call.deadline, self.calls.runtime.closed().is_cancelled());
-                let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
-                match ending(place, &ended.result, late, stops) {
-                    Some(state) => changes.extend(self.calls.end_of_execution(place, attempt, state, ended.at)),
-                    None => {
-                        // An unavailable backend used an attempt; a server stop before the program
-                        // started did not.
-                        let started = !stops || self.program_start.is_reported();
-                        changes.push(Change::FinishAttempt { id: place.execution.clone(), started });
-                    }
-                }
+            }],
+            (Some(ResultTarget::Execution(place)), Some(state)) => {
+                let attempt = if ran { place.attempt } else { place.attempt - 1 };
+                self.calls.end_of_execution(place, attempt, state.clone(), ended.at)
             }
-            None => {}
+            (Some(ResultTarget::Execution(place)), None) if ran => vec![Change::FinishAttempt {
+                id: place.execution.clone(),
+                owner: self.calls.runtime.process().to_owned(),
+                attempt: place.attempt,
+                // An unavailable backend used an attempt; a server stop before the program started did not.
+                started: !stops || self.program_start.is_reported(),
+            }],
+            (Some(ResultTarget::Execution(_)), None) => Vec::new(),
         }
-        changes.extend(started.clone().map(Change::FinishCall));
-        self.calls.ensure_committed(self.call.entry).await?;
-        let without_result = || [Change::Audit(record(decision))].into_iter().chain(started.map(Change::FinishCall));
-        self.calls.records.record_end(changes, || without_result().collect()).await?;
-        Ok(ended)
     }
 
     fn record(
@@ -576,6 +620,14 @@ impl<'a> CallChain<'a> {
             ended_at,
         }
     }
+}
+
+fn used_grants(spends: &[Change]) -> Vec<GrantId> {
+    let grant = |change: &Change| match change {
+        Change::UseGrant(grant) => Some(grant.clone()),
+        _ => None,
+    };
+    spends.iter().filter_map(grant).collect()
 }
 
 fn ungranted(tool: &Tool) -> CallRefusal {

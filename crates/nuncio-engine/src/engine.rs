@@ -1,8 +1,8 @@
 //! The engine: assembles the services from the ports.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
@@ -157,6 +157,7 @@ impl Engine {
             agents: Arc::clone(&agents),
             table: AccessTable::new(standing_grants),
             links: PersonLinks::default(),
+            listening: Once::new(),
         });
         let skills = Arc::new(Skills {
             runtime: Arc::clone(&runtime),

@@ -24,16 +24,13 @@ use crate::error::EngineError;
 
 mod agent;
 mod maintenance;
-mod pending_insert;
 mod queue;
 mod run;
 mod submit;
 
-pub use pending_insert::PendingInsert;
 pub(crate) use queue::ExecutionQueue;
 use queue::LiveExecution;
 pub use queue::{ExecutionLimits, QueueLimitReached};
-pub(crate) use run::ending;
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
 /// Executions of skills.
@@ -78,7 +75,7 @@ impl Executions {
 
     fn readable(&self, caller: &Caller, id: &str, found: Option<Execution>) -> Result<Execution, EngineError> {
         found
-            .filter(|execution| may_read(caller, &execution.order.caller))
+            .filter(|execution| may_read(caller, &execution.order.caller.principal))
             .filter(|execution| execution.kept_until().is_none_or(|until| until > self.runtime.now()))
             .ok_or_else(|| {
                 let id: String = id.chars().take(64).collect();

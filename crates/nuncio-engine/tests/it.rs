@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+#[path = "it/access.rs"]
+mod access;
 #[path = "it/chain.rs"]
 mod chain;
 #[path = "it/change.rs"]
 mod change;
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/executions.rs"]
+mod executions;
 #[path = "it/mail.rs"]
 mod mail;
 #[path = "it/people.rs"]

@@ -164,7 +164,7 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     let meter = Arc::new(NoopMeter);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
     let Assembled { engine, fetch, devices, .. } = assemble(&data, &settings, &with)?;
-    engine.access().reload_access().await?;
+    engine.access().load().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
     let people = admin::InviteOrigin { key: person::public(&data.people_key()?), url: None };
@@ -268,7 +268,7 @@ impl Server {
                 "closed what a crash left open"
             );
         }
-        engine.access().reload_access().await?;
+        engine.access().load().await?;
 
         let listeners = bind(&options.listen).await?;
         let addresses = listeners

@@ -145,6 +145,7 @@ macro_rules! store_contract {
                 duplicate_execution_id_is_refused,
                 reused_idempotency_key_is_refused,
                 begun_calls_are_listed_with_their_authorization,
+                only_the_lease_holder_finishes_its_attempt,
                 only_the_lease_holder_marks_program_start,
                 unstarted_attempts_are_counted,
                 execution_may_be_created_as_begun,

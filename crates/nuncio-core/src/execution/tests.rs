@@ -2,6 +2,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::caller::Credential;
+use crate::principal::Principal;
 
 fn order() -> AcceptedInvocation {
     AcceptedInvocation {
@@ -9,11 +11,8 @@ fn order() -> AcceptedInvocation {
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
         agent: AgentName::parse("hotel").unwrap(),
         target: InvocationTarget::Tool(ToolName::parse("book").unwrap()),
-        caller: Principal::Anonymous,
-        person: None,
-        scopes: Vec::new(),
+        caller: Caller::new(Principal::Anonymous),
         protocol: Protocol::Skill,
-        request: None,
         inputs: Map::new(),
         priority: Priority::Normal,
         trace: TraceIds::default(),
@@ -76,7 +75,8 @@ proptest! {
 fn accepted_invocation_round_trips_through_json() {
     let mut order = order();
     order.trace.trace_id = Some("trace-1".to_owned());
-    order.scopes = vec![ScopeId::parse("book:write").unwrap()];
+    order.caller.credential =
+        Credential::Token { scopes: [ScopeId::parse("book:write").unwrap()].into(), people: true };
     let text = serde_json::to_string(&order).unwrap();
     assert_eq!(serde_json::from_str::<AcceptedInvocation>(&text).unwrap(), order);
 }

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use nuncio_core::audit::ChainHead;
 use nuncio_core::audit::references::{LedgerReference, PermissionSource};
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
+use nuncio_core::ids::{AgentId, AgentName, GrantId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
@@ -48,6 +48,12 @@ impl Consents {
         };
         let ChainHead { seq, hash } = relation.ledger;
         (check, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
+    }
+
+    /// The relation with that one-time consent, after its use.
+    pub(super) fn with_used(&self, grant: &GrantId) -> Option<Relation> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.relations.values().flat_map(HashMap::values).find_map(|relation| relation.use_once(grant))
     }
 
     fn edition(&self) -> u64 {
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
     use crate::access::Caller;
     use nuncio_core::agent::Sensitivity;
-    use nuncio_core::ids::{GrantId, RelationId};
+    use nuncio_core::ids::RelationId;
     use nuncio_core::relation::{PendingReauth, RelationState, ScopeGrant};
 
     fn relation(term: GrantTerm) -> Relation {

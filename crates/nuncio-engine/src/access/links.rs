@@ -10,7 +10,6 @@ use nuncio_core::principal::Principal;
 use super::{Caller, Credential};
 use crate::access::Access;
 use crate::error::EngineError;
-use crate::ports::bus::BusNotice;
 use crate::ports::peers::PersonLink;
 use crate::ports::store::{Change, Conflict, StoreError};
 
@@ -68,8 +67,6 @@ impl Access {
     }
 
     async fn links_changed(&self) -> Result<(), EngineError> {
-        self.reload_access().await?;
-        self.runtime.bus().publish(BusNotice::Access).await;
-        Ok(())
+        self.access_changed().await
     }
 }

@@ -1,6 +1,6 @@
 //! Requests to the call chain and their outcomes.
 
-use nuncio_core::execution::{ExecutionFailure, TraceIds};
+use nuncio_core::execution::{ExecutionFailure, ExecutionState, TraceIds};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
@@ -8,8 +8,8 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use super::PendingInsert;
 use crate::access::Caller;
-use crate::invoke::PendingInsert;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::ResultTarget;
 use crate::publish::PublishedAgent;
@@ -64,6 +64,8 @@ pub enum CallOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedCall {
     pub result: Result<ToolOutput, ExecutionFailure>,
+    /// End state of the execution that the call belongs to; `None` if another attempt follows.
+    pub end: Option<ExecutionState>,
     pub at: Timestamp,
 }
 

@@ -48,8 +48,8 @@ impl Conversations {
             self.records.record_end(changes, || without_result).await?;
         }
         let begun = self.store.begun_calls().await?;
-        for (execution, warrant) in &begun {
-            self.store.commit(self.close_attempt(execution, warrant)).await?;
+        for (execution, lease, authorization) in &begun {
+            self.store.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
         }
         let approvals = self.approvals.close_stale_approvals(lasting).await?;
         Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
@@ -71,29 +71,34 @@ impl Conversations {
     }
 
     /// Audit record of an interrupted attempt. The execution itself runs again.
-    fn close_attempt(&self, execution: &Execution, warrant: &CallAuthorization) -> Vec<Change> {
+    fn close_attempt(&self, execution: &Execution, owner: &str, authorization: &CallAuthorization) -> Vec<Change> {
         let order = &execution.order;
-        let finish = Change::FinishAttempt { id: execution.id.clone(), started: warrant.started };
+        let finish = Change::FinishAttempt {
+            id: execution.id.clone(),
+            owner: owner.to_owned(),
+            attempt: execution.attempt,
+            started: authorization.started,
+        };
         let InvocationTarget::Tool(tool) = &order.target else { return vec![finish] };
         let record = AuditRecord {
             agent: order.agent.clone(),
             arguments_digest: Digest::of_json(&Value::Object(order.inputs.clone())),
-            asked_at: warrant.at,
+            asked_at: authorization.at,
             call: execution.call_id(execution.attempt),
-            caller: order.caller.clone(),
-            decision: AuditDecision::Allowed { by: warrant.by.clone() },
+            caller: order.caller.principal.clone(),
+            decision: AuditDecision::Allowed { by: authorization.by.clone() },
             ended_at: self.runtime.now(),
-            outcome: if warrant.started {
+            outcome: if authorization.started {
                 AuditOutcome::Failed { code: Code::Interrupted }
             } else {
                 AuditOutcome::NotRun
             },
             protocol: order.protocol,
-            references: warrant.references.clone(),
-            request: order.request.clone(),
-            scope: warrant.scope.clone(),
+            references: authorization.references.clone(),
+            request: order.caller.request.clone(),
+            scope: authorization.scope.clone(),
             session: None,
-            started_at: warrant.started.then_some(execution.updated_at),
+            started_at: authorization.started.then_some(execution.updated_at),
             tool: tool.clone(),
             turn: None,
         };

@@ -37,7 +37,7 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
 impl Executions {
     /// Deletes the temporary session that a stopped process left.
     pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
-        let owner = &execution.order.caller;
+        let owner = &execution.order.caller.principal;
         match self.store.idempotency_record(owner, "sessions", execution.id.as_str()).await? {
             Some(left) => self.conversations.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
             None => Ok(()),

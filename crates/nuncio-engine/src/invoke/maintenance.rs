@@ -66,7 +66,7 @@ impl Executions {
             let live = LiveExecution::new(execution, offered, self.runtime.closed());
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
-        self.queue.reserve_accepted(&order.caller, &order.skill);
+        self.queue.reserve_accepted(&order.caller.principal, &order.skill);
         let live = LiveExecution::new(execution, offered, self.runtime.closed());
         self.runtime.tasks().spawn(self.run_queued(self.queue.enter(&live)));
         Ok(())

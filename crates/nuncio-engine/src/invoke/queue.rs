@@ -159,7 +159,7 @@ impl LiveExecution {
     }
 
     pub(crate) fn caller(&self) -> &Principal {
-        &self.order.caller
+        &self.order.caller.principal
     }
 
     fn skill(&self) -> &SkillId {

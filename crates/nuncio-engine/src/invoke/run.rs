@@ -8,17 +8,13 @@ use futures_util::future::BoxFuture;
 use nuncio_core::Code;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget};
 use nuncio_core::ids::ToolName;
-use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
-use super::pending_insert::PendingInsert;
 use super::queue::{LiveExecution, ends};
-use crate::access::{Caller, Credential};
-use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use crate::call::{CallOutcome, ClientDecision, PendingInsert, ToolCallRequest};
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::runner::ToolOutput;
 use crate::ports::store::{Change, Conflict, ExecutionAttempt, ResultTarget, StoreError};
 use crate::skills::PublishedSkill;
 
@@ -33,29 +29,6 @@ enum AttemptEnd {
     Again(Duration),
     /// Another process took the execution, or this one stops.
     Left,
-}
-
-/// End state of an attempt; `None` if another attempt follows.
-pub(crate) fn ending(
-    place: &ExecutionAttempt,
-    result: &Result<ToolOutput, ExecutionFailure>,
-    late: bool,
-    stops: bool,
-) -> Option<ExecutionState> {
-    match result {
-        Ok(output) => {
-            let output = output.structured.clone().unwrap_or_else(|| output.value());
-            Some(ExecutionState::Completed { output })
-        }
-        // Stopped by the server, not by the caller: it resumes at the next start.
-        Err(failure) if stops && failure.code == Code::Cancelled => None,
-        Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
-        // The deadline passed before it was allowed to begin.
-        Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
-            Some(ExecutionState::TimedOut { failure: failure.clone() })
-        }
-        Err(failure) => Some(ExecutionState::of_failure(failure.clone())),
-    }
 }
 
 impl Executions {
@@ -174,7 +147,7 @@ impl Executions {
         offered: &PublishedSkill,
         tool: &ToolName,
     ) -> Result<AttemptEnd, EngineError> {
-        let caller = &caller_of(execution);
+        let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
         let place = ExecutionAttempt {
@@ -197,7 +170,7 @@ impl Executions {
                 offered: true,
                 client: ClientDecision::NotAsked,
                 turn: None,
-                place: Some(ResultTarget::Execution(place.clone())),
+                place: Some(ResultTarget::Execution(place)),
                 entry,
                 trace: &execution.order.trace,
                 began: Some(&began),
@@ -213,8 +186,7 @@ impl Executions {
             Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => return Ok(AttemptEnd::Left),
             Err(error) => return Err(error),
         };
-        let late = ended.at >= execution.order.deadline();
-        Ok(match ending(&place, &ended.result, late, self.runtime.closed().is_cancelled()) {
+        Ok(match ended.end {
             Some(state) => AttemptEnd::Over(state, ended.at),
             None if self.runtime.closed().is_cancelled() => AttemptEnd::Left,
             None => {
@@ -230,7 +202,7 @@ impl Executions {
         execution: &Execution,
         offered: &PublishedSkill,
     ) -> Result<AttemptEnd, EngineError> {
-        let caller = &caller_of(execution);
+        let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let at = self.runtime.now();
         let (id, owner) = (execution.id.clone(), self.runtime.process().to_owned());
@@ -302,18 +274,6 @@ fn began(live: &LiveExecution, at: Timestamp) {
             tracing::error!(id = %execution.id, %illegal, "an execution that is over was begun");
         }
     });
-}
-
-/// Rebuilds the caller from the stored order.
-fn caller_of(execution: &Execution) -> Caller {
-    let order = &execution.order;
-    let credential = match &order.caller {
-        Principal::Key(_) => Credential::Key,
-        Principal::OAuth { .. } => Credential::Token { scopes: order.scopes.clone().into(), people: false },
-        Principal::Did(_) => Credential::Did,
-        _ => Credential::None,
-    };
-    Caller { principal: order.caller.clone(), person: order.person.clone(), request: order.request.clone(), credential }
 }
 
 /// Logs the end of an execution; successful ends only at debug level.

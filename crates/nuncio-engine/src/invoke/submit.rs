@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::agent;
-use super::pending_insert::{CommitReceiver, NotifyWhen, PendingInsert};
 use super::queue::{LiveExecution, QueueLimitReached};
-use crate::access::{Caller, Credential};
+use crate::access::Caller;
+use crate::call::{CommitReceiver, NotifyWhen, PendingInsert};
 use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::invoke::Executions;
@@ -111,7 +111,7 @@ impl Executions {
         let id = ExecutionId::parse(&timed_name(self.runtime.entropy(), "exe_", self.runtime.now()))
             .map_err(EngineError::from)?;
         let execution = Execution::accepted(id, order);
-        let (who, skill) = (&execution.order.caller, &execution.order.skill);
+        let (who, skill) = (&execution.order.caller.principal, &execution.order.skill);
 
         self.queue.reserve(who, skill).map_err(SubmitError::Full)?;
         match self.accept(execution, Arc::clone(&offered), idempotency.clone(), until).await {
@@ -234,20 +234,13 @@ impl Executions {
         let limits = self.queue.limits();
         let timeout = self.skills.execution_timeout(offered);
         let timeout = submission.timeout.map_or(timeout, |asked| asked.min(timeout));
-        let scopes = match &caller.credential {
-            Credential::Token { scopes, .. } => scopes.to_vec(),
-            _ => Vec::new(),
-        };
         Ok(AcceptedInvocation {
             skill: skill.id.clone(),
             version: skill.version,
             agent: offered.served.agent.name.clone(),
             target: offered.target(),
-            caller: caller.principal.clone(),
-            person: caller.person.clone(),
-            scopes,
+            caller: caller.clone(),
             protocol: submission.protocol,
-            request: caller.request.clone(),
             inputs,
             priority: submission.priority,
             trace: submission.trace,

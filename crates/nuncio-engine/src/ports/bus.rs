@@ -7,12 +7,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use nuncio_core::happening::Recipient;
+use nuncio_core::ids::GrantId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BusNotice {
     /// An approval was created, decided or closed.
     Approvals,
-    Access,
+    /// Keys, grants, DID links or consents changed.
+    Access {
+        /// Process that made the change and knows it already; empty if unknown.
+        by: Arc<str>,
+    },
+    /// A one-time grant was used.
+    GrantUsed(GrantId),
     /// A human task was created or changed.
     Tasks,
     /// These recipients have new mail; an empty list means unknown recipients.

@@ -227,9 +227,12 @@ pub enum Change {
         owner: String,
         attempt: u32,
     },
-    /// Ends the call of an attempt but not the execution.
+    /// Ends the call of an attempt but not the execution. `LeaseLost` unless `owner` holds the execution, unfinished, at
+    /// that attempt.
     FinishAttempt {
         id: ExecutionId,
+        owner: String,
+        attempt: u32,
         /// Whether the program had started; only then the attempt counts towards the limit.
         started: bool,
     },
@@ -416,8 +419,8 @@ pub trait ExecutionStore {
     ) -> Result<Option<(ExecutionId, Digest)>, StoreError>;
     /// Unfinished executions with their leases, oldest first.
     async fn unfinished_executions(&self) -> Result<Vec<(Execution, ExecutionLease)>, StoreError>;
-    /// Executions whose call began and did not end, oldest first, with its authorisation.
-    async fn begun_calls(&self) -> Result<Vec<(Execution, CallAuthorization)>, StoreError>;
+    /// Executions whose call began and did not end, oldest first, with their leases and the call's authorisation.
+    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError>;
     /// Whether the retention of any execution ended by then.
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError>;
     /// Callbacks due until then, earliest first.

@@ -41,13 +41,17 @@ fn agent() -> Agent {
     declaration::parse("agent.toml", AGENT).unwrap().agent
 }
 
+pub(crate) async fn serve(world: &World) {
+    world.engine.agents().publish(agent()).await.unwrap();
+}
+
 async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
     world.engine.agents().publish(agent()).await.unwrap();
     world.engine.manifests().announce(&agent(), manifest).await.unwrap().unwrap().account.id
 }
 
 /// Calls the tool; returns the code of a refusal.
-async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
+pub(crate) async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
     let served = world.engine.agents().agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = ToolCallRequest {

@@ -40,6 +40,7 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) clock: HandClock,
     pub(crate) store: Arc<SqliteStore>,
+    bus: Arc<LocalBus>,
     folder: Option<TempDir>,
 }
 
@@ -52,14 +53,17 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let clock = HandClock::new();
         let store = Arc::new(SqliteStore::open(&folder.path().join("nuncio.db")).unwrap());
-        let engine = engine(&store, &clock, rules).await;
-        Self { engine, clock, store, folder: Some(folder) }
+        let bus = Arc::default();
+        let engine = engine(&store, &bus, &clock, rules).await;
+        Self { engine, clock, store, bus, folder: Some(folder) }
     }
 
     /// Opens a store at a fixed path.
     pub(crate) async fn at(file: &Path) -> Self {
         let (clock, store) = (HandClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
-        Self { engine: engine(&store, &clock, ConsentRules::default()).await, clock, store, folder: None }
+        let bus = Arc::default();
+        let engine = engine(&store, &bus, &clock, ConsentRules::default()).await;
+        Self { engine, clock, store, bus, folder: None }
     }
 
     /// Restarts the engine on the same store.
@@ -70,13 +74,23 @@ impl World {
         drop(self);
         let file = folder.as_ref().unwrap().path().join("nuncio.db");
         let store = Arc::new(SqliteStore::open(&file).unwrap());
-        let engine = engine(&store, &clock, ConsentRules::default()).await;
-        Self { engine, clock, store, folder }
+        let bus = Arc::default();
+        let engine = engine(&store, &bus, &clock, ConsentRules::default()).await;
+        Self { engine, clock, store, bus, folder }
     }
 
-    /// A second engine on the same store.
+    /// A second engine on the same store and bus.
     pub(crate) async fn beside(&self) -> Engine {
-        engine(&self.store, &self.clock, ConsentRules::default()).await
+        engine(&self.store, &self.bus, &self.clock, ConsentRules::default()).await
+    }
+
+    /// A second engine on the same store and bus, with another runner.
+    pub(crate) async fn with_runner(&self, runner: Arc<dyn Runner>) -> Engine {
+        engine_with(&self.store, &self.bus, &self.clock, ConsentRules::default(), runner).await
+    }
+
+    pub(crate) fn database(&self) -> std::path::PathBuf {
+        self.folder.as_ref().unwrap().path().join("nuncio.db")
     }
 
     pub(crate) async fn person(&self, name: &str) -> Phone {
@@ -147,19 +161,29 @@ pub(crate) fn sign(pair: &Ed25519KeyPair, message: &[u8]) -> Signature {
     Signature::new(pair.sign(message).as_ref().try_into().unwrap())
 }
 
-pub(crate) async fn engine(store: &Arc<SqliteStore>, clock: &HandClock, consent: ConsentRules) -> Engine {
+async fn engine(store: &Arc<SqliteStore>, bus: &Arc<LocalBus>, clock: &HandClock, consent: ConsentRules) -> Engine {
+    engine_with(store, bus, clock, consent, Arc::new(Silent)).await
+}
+
+async fn engine_with(
+    store: &Arc<SqliteStore>,
+    bus: &Arc<LocalBus>,
+    clock: &HandClock,
+    consent: ConsentRules,
+    runner: Arc<dyn Runner>,
+) -> Engine {
     let ports = Ports {
         store: Arc::clone(store) as _,
-        bus: Arc::new(LocalBus::default()),
+        bus: Arc::clone(bus) as _,
         brains: Arc::new(Silent),
-        runner: Arc::new(Silent),
+        runner,
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(Dice),
         vault: Vault::new(&[7; 32]),
         meter: Arc::new(NoopMeter),
     };
     let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
-    engine.access().reload_access().await.unwrap();
+    engine.access().load().await.unwrap();
     engine
 }
 

@@ -257,7 +257,7 @@ async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
     };
     let engine = Engine::new(ports, Limits::default(), Vec::new());
     engine.recover().await.unwrap();
-    engine.access().reload_access().await.unwrap();
+    engine.access().load().await.unwrap();
     let agent = nuncio_core::declaration::parse("agent.toml", AGENT).unwrap().agent;
     engine.agents().publish(agent).await.unwrap();
     engine.executions().resume_executions().await.unwrap();

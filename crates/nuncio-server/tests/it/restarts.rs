@@ -131,7 +131,7 @@ async fn program_start_recorded(gateway: &Gateway, execution: &Execution) {
         let data = gateway.data_as_after_a_crash();
         let store = SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
         let begun = store.begun_calls().await.unwrap();
-        begun.iter().any(|(begun, call)| begun.id == execution.id && call.started).then_some(())
+        begun.iter().any(|(begun, _, call)| begun.id == execution.id && call.started).then_some(())
     })
     .await;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::audit::References;
+use nuncio_core::caller::{Caller, Credential};
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{
     AcceptedInvocation, CallAuthorization, Execution, ExecutionFailure, ExecutionLease, ExecutionState,
@@ -39,11 +40,13 @@ fn order() -> AcceptedInvocation {
         version: SkillVersion { major: 1, minor: 2, patch: 3 },
         agent: AgentName::parse("hotel").unwrap(),
         target: InvocationTarget::Tool(ToolName::parse("book").unwrap()),
-        caller: owner(),
-        person: Some(PersonName::parse("ada").unwrap()),
-        scopes: vec![ScopeId::parse("booking:write").unwrap()],
+        caller: Caller {
+            principal: owner(),
+            person: Some(PersonName::parse("ada").unwrap()),
+            request: Some("req_1".to_owned()),
+            credential: Credential::Token { scopes: [ScopeId::parse("booking:write").unwrap()].into(), people: true },
+        },
         protocol: Protocol::Skill,
-        request: Some("req_1".to_owned()),
         inputs,
         priority: Priority::High,
         trace: TraceIds { trace_id: Some("t".to_owned()), traceparent: Some("00-1-2-01".to_owned()) },
@@ -148,8 +151,9 @@ pub async fn every_end_state_round_trips(place: &dyn TestDatabase) {
         ("failed", ExecutionState::Failed { failure: failure(Code::Cancelled) }),
         ("late", ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }),
     ] {
-        let whole = AcceptedInvocation { target: InvocationTarget::Agent, caller: Principal::Anonymous, ..order() };
-        let mut expected = Execution::accepted(id(name), AcceptedInvocation { person: None, callback: None, ..whole });
+        let caller = Caller::new(Principal::Anonymous);
+        let whole = AcceptedInvocation { target: InvocationTarget::Agent, caller, callback: None, ..order() };
+        let mut expected = Execution::accepted(id(name), whole);
         let lease = held_by("here");
         made(
             &*store,
@@ -195,7 +199,11 @@ pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
 pub async fn keys_are_separate_per_caller_and_skill(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
-    made(&*store, [create_for("b", AcceptedInvocation { caller: stranger(), ..order() }, "k", Digest::ZERO)]).await;
+    made(
+        &*store,
+        [create_for("b", AcceptedInvocation { caller: Caller::new(stranger()), ..order() }, "k", Digest::ZERO)],
+    )
+    .await;
     made(&*store, [create_for("c", AcceptedInvocation { skill: skill("hotel/find"), ..order() }, "k", Digest::ZERO)])
         .await;
     made(&*store, [create_with_key("d", "K")]).await;
@@ -400,39 +408,53 @@ pub async fn executions_survive_reopening(place: &dyn TestDatabase) {
 }
 
 fn begun(name: &str, attempt: u32, by: &str) -> (Change, CallAuthorization) {
-    let warrant = CallAuthorization {
+    let authorization = CallAuthorization {
         at: later(2),
         by: vec![by.to_owned()],
-        scope: order().scopes.pop(),
+        scope: Some(ScopeId::parse("booking:write").unwrap()),
         started: false,
         references: References::default(),
     };
-    let (id, owner, call) = (id(name), "here".to_owned(), Some(warrant.clone()));
-    (Change::StartExecution { id, owner, attempt, at: later(5), call }, warrant)
+    let (id, owner, call) = (id(name), "here".to_owned(), Some(authorization.clone()));
+    (Change::StartExecution { id, owner, attempt, at: later(5), call }, authorization)
 }
 
-async fn warrants(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization)> {
+async fn authorizations(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization)> {
     let begun = store.begun_calls().await.unwrap().into_iter();
-    begun.map(|(execution, warrant)| (execution.id, execution.attempt, warrant)).collect()
+    begun.map(|(execution, _, authorization)| (execution.id, execution.attempt, authorization)).collect()
 }
 
 pub async fn begun_calls_are_listed_with_their_authorization(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ((first, ada), (second, bob)) = (begun("a", 1, "ada"), begun("a", 2, "bob"));
     made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
-    assert_eq!(warrants(&*store).await, [(id("a"), 1, ada)]);
+    assert_eq!(authorizations(&*store).await, [(id("a"), 1, ada)]);
     for _ in 0..2 {
-        made(&*store, [finish("a", true), finish("b", true)]).await;
-        assert_eq!(warrants(&*store).await, []);
+        made(&*store, [finish("a", 1, true), finish("b", 1, true)]).await;
+        assert_eq!(authorizations(&*store).await, []);
     }
     made(&*store, [second]).await;
-    assert_eq!(warrants(&*store).await, [(id("a"), 2, bob)]);
+    assert_eq!(authorizations(&*store).await, [(id("a"), 2, bob)]);
     made(&*store, [end("a", "here", 2)]).await;
-    assert_eq!(warrants(&*store).await, []);
+    assert_eq!(authorizations(&*store).await, []);
 }
 
-fn finish(name: &str, started: bool) -> Change {
-    Change::FinishAttempt { id: id(name), started }
+fn finish(name: &str, attempt: u32, started: bool) -> Change {
+    Change::FinishAttempt { id: id(name), owner: "here".to_owned(), attempt, started }
+}
+
+pub async fn only_the_lease_holder_finishes_its_attempt(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let (first, ada) = begun("a", 1, "ada");
+    made(&*store, [create("a"), first]).await;
+    let by_another = Change::FinishAttempt { id: id("a"), owner: "elsewhere".to_owned(), attempt: 1, started: false };
+    for other in [by_another, finish("a", 0, false), finish("a", 2, false), finish("missing", 1, false)] {
+        assert_eq!(refusal(&*store, [other]).await, Conflict::LeaseLost);
+    }
+    assert_eq!(authorizations(&*store).await, [(id("a"), 1, ada)]);
+    assert_eq!(read(&*store, "a").await.unstarted, 0);
+    made(&*store, [end("a", "here", 1)]).await;
+    assert_eq!(refusal(&*store, [finish("a", 1, false)]).await, Conflict::LeaseLost, "it is over");
 }
 
 pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase) {
@@ -441,20 +463,20 @@ pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase)
     let (first, ada) = begun("a", 1, "ada");
     made(&*store, [create("a"), mark("here", 0), first]).await;
     made(&*store, [mark("elsewhere", 1), mark("here", 2)]).await;
-    assert_eq!(warrants(&*store).await, [(id("a"), 1, ada.clone())]);
+    assert_eq!(authorizations(&*store).await, [(id("a"), 1, ada.clone())]);
     made(&*store, [mark("here", 1)]).await;
-    assert_eq!(warrants(&*store).await, [(id("a"), 1, CallAuthorization { started: true, ..ada })]);
-    made(&*store, [finish("a", true), mark("here", 1)]).await;
-    assert_eq!(warrants(&*store).await, []);
+    assert_eq!(authorizations(&*store).await, [(id("a"), 1, CallAuthorization { started: true, ..ada })]);
+    made(&*store, [finish("a", 1, true), mark("here", 1)]).await;
+    assert_eq!(authorizations(&*store).await, []);
     made(&*store, [begun("a", 2, "bob").0]).await;
-    assert!(!warrants(&*store).await[0].2.started, "the next attempt begins unmarked");
+    assert!(!authorizations(&*store).await[0].2.started, "the next attempt begins unmarked");
 }
 
 pub async fn unstarted_attempts_are_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (attempt, started, unstarted) in [(1, false, 1), (2, true, 1), (3, false, 2)] {
-        made(&*store, [begun("a", attempt, "ada").0, finish("a", started)]).await;
+        made(&*store, [begun("a", attempt, "ada").0, finish("a", attempt, started)]).await;
         assert_eq!((read(&*store, "a").await.attempt, read(&*store, "a").await.unstarted), (attempt, unstarted));
     }
 }
@@ -463,15 +485,15 @@ pub async fn execution_may_be_created_as_begun(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut running = execution("a");
     running.begin(later(3)).unwrap();
-    let warrant = begun("a", 1, "ada").1;
+    let authorization = begun("a", 1, "ada").1;
     let create = Change::CreateExecution {
         execution: Box::new(running.clone()),
         lease: held_by("here"),
         idempotency: None,
-        call: Some(warrant.clone()),
+        call: Some(authorization.clone()),
     };
     made(&*store, [create]).await;
-    assert_eq!(store.begun_calls().await.unwrap(), [(running, warrant)]);
+    assert_eq!(store.begun_calls().await.unwrap(), [(running, held_by("here"), authorization)]);
     made(&*store, [end("a", "here", 1)]).await;
-    assert_eq!(warrants(&*store).await, []);
+    assert_eq!(authorizations(&*store).await, []);
 }

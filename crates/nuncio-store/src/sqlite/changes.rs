@@ -48,7 +48,9 @@ pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Cha
             executions::start(connection, id, (owner, *attempt), *at, call.as_ref())
         }
         Change::MarkStarted { id, owner, attempt } => executions::mark_started(connection, id, owner, *attempt),
-        Change::FinishAttempt { id, started } => executions::finish_attempt(connection, id, *started),
+        Change::FinishAttempt { id, owner, attempt, started } => {
+            executions::finish_attempt(connection, id, (owner, *attempt), *started)
+        }
         Change::EndExecution { id, owner, attempt, state, at, kept_until } => {
             executions::end(connection, id, (owner, *attempt), state, *at, *kept_until)
         }

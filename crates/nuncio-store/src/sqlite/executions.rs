@@ -34,7 +34,7 @@ pub(super) fn create(
             lease.until.as_millis(),
             to_json(&*execution.order)?,
             call.map(to_json).transpose()?,
-            execution.order.caller.to_string(),
+            execution.order.caller.principal.to_string(),
         ],
     )?;
     let Some((key, body)) = idempotency else { return Ok(()) };
@@ -44,7 +44,7 @@ pub(super) fn create(
         "INSERT INTO execution_keys (caller, skill, key, body, execution) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (caller, skill, key) DO NOTHING",
         params![
-            execution.order.caller.to_string(),
+            execution.order.caller.principal.to_string(),
             execution.order.skill.as_str(),
             key,
             body.to_string(),
@@ -117,16 +117,27 @@ pub(super) fn mark_started(
     Ok(())
 }
 
-pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId, started: bool) -> Result<(), SqlProblem> {
-    let sql = "UPDATE executions SET call = NULL, unstarted = unstarted + ?2 WHERE id = ?1";
-    execute(connection, sql, params![id.as_str(), i64::from(!started)])?;
-    Ok(())
+pub(super) fn finish_attempt(
+    connection: &Connection,
+    id: &ExecutionId,
+    (owner, attempt): (&str, u32),
+    started: bool,
+) -> Result<(), SqlProblem> {
+    execute_or(
+        Conflict::LeaseLost,
+        connection,
+        "UPDATE executions SET call = NULL, unstarted = unstarted + ?4 WHERE id = ?1 AND owner = ?2 AND attempt = ?3",
+        params![id.as_str(), owner, attempt, i64::from(!started)],
+    )
 }
 
-pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, CallAuthorization)>, SqlProblem> {
-    let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call FROM executions
+pub(super) fn begun(
+    connection: &Connection,
+) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, SqlProblem> {
+    let sql =
+        "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until, call FROM executions
                WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
-    all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 7)?)))
+    all(connection, sql, [], |row| Ok((read(row)?, lease(row)?, rows::json(row, 9)?)))
 }
 
 pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(), SqlProblem> {
@@ -181,9 +192,11 @@ pub(super) fn by_key(
 pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, ExecutionLease)>, SqlProblem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until FROM executions
                WHERE owner IS NOT NULL ORDER BY id";
-    all(connection, sql, [], |row| {
-        Ok((read(row)?, ExecutionLease { owner: row.get(7)?, until: rows::moment(row, 8)? }))
-    })
+    all(connection, sql, [], |row| Ok((read(row)?, lease(row)?)))
+}
+
+fn lease(row: &Row<'_>) -> Result<ExecutionLease, SqlProblem> {
+    Ok(ExecutionLease { owner: row.get(7)?, until: rows::moment(row, 8)? })
 }
 
 fn read(row: &Row<'_>) -> Result<Execution, SqlProblem> {

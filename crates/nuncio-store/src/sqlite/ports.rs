@@ -150,7 +150,7 @@ impl ExecutionStore for SqliteStore {
         self.readers.list(executions::unfinished).await
     }
 
-    async fn begun_calls(&self) -> Result<Vec<(Execution, CallAuthorization)>, StoreError> {
+    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError> {
         self.readers.list(executions::begun).await
     }
 

@@ -1,18 +1,13 @@
 //! An accepted execution that is not stored yet. It is stored with the first commit of its first attempt, which saves a
 //! commit, or alone when something must be waited for first.
 
-use crate::ports::store::{ExecutionAttempt, ExecutionCallback};
-use nuncio_core::execution::ExecutionState;
-use nuncio_core::ids::ExecutionId;
-use nuncio_core::time::Timestamp;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, ExecutionLease};
 use tokio::sync::oneshot;
 
-use crate::call::Calls;
+use super::Calls;
 use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
@@ -20,11 +15,11 @@ use crate::ports::store::{Change, Conflict, StoreError};
 type CommitSender = oneshot::Sender<Result<(), StoreError>>;
 
 /// Reports whether the execution was stored.
-pub(super) type CommitReceiver = oneshot::Receiver<Result<(), StoreError>>;
+pub(crate) type CommitReceiver = oneshot::Receiver<Result<(), StoreError>>;
 
 /// When the requester learns that the execution was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotifyWhen {
+pub(crate) enum NotifyWhen {
     AtOnce,
     /// When the attempt is over, because the requester waits for that anyway and is woken once.
     WhenOver,
@@ -80,7 +75,7 @@ impl Creation {
 
 impl PendingInsert {
     /// Creates a pending insert and the receiver for its result.
-    pub(super) fn new(
+    pub(crate) fn new(
         execution: Execution,
         lease: ExecutionLease,
         idempotency: Option<Idempotency>,
@@ -92,12 +87,12 @@ impl PendingInsert {
         (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
     }
 
-    pub(super) fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(self.state().progress, InsertProgress::Refused)
     }
 
     /// Informs the requester once the execution is stored: now, or as soon as it is.
-    pub(super) fn notify_committed(&self) {
+    pub(crate) fn notify_committed(&self) {
         let mut state = self.state();
         state.notify = NotifyWhen::AtOnce;
         if let InsertProgress::Made(answer) = &mut state.progress
@@ -140,38 +135,6 @@ impl PendingInsert {
 }
 
 impl Calls {
-    /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
-    /// the limit.
-    pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
-        let mark = Change::MarkStarted { id: execution.clone(), owner: self.runtime.process().to_owned(), attempt };
-        if let Err(error) = self.store.commit(vec![mark]).await {
-            tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
-        }
-    }
-
-    /// Changes that end an execution: its end state, and its callback if it has one.
-    pub(crate) fn end_of_execution(
-        &self,
-        place: &ExecutionAttempt,
-        attempt: u32,
-        state: ExecutionState,
-        at: Timestamp,
-    ) -> Vec<Change> {
-        let id = &place.execution;
-        let mut changes = vec![Change::EndExecution {
-            id: id.clone(),
-            owner: self.runtime.process().to_owned(),
-            attempt,
-            state,
-            at,
-            kept_until: at.after(Duration::from_millis(place.keep_ms)),
-        }];
-        if place.callback {
-            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
-        }
-        changes
-    }
-
     /// Stores the execution if it is not stored yet.
     ///
     /// # Errors

@@ -1,0 +1,69 @@
+//! The stored start and end of one attempt of an execution.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::execution::{ExecutionFailure, ExecutionState};
+use nuncio_core::ids::ExecutionId;
+use nuncio_core::time::Timestamp;
+
+use super::Calls;
+use crate::ports::runner::ToolOutput;
+use crate::ports::store::{Change, ExecutionAttempt, ExecutionCallback};
+
+/// End state of an attempt; `None` if another attempt follows.
+pub(super) fn ending(
+    place: &ExecutionAttempt,
+    result: &Result<ToolOutput, ExecutionFailure>,
+    late: bool,
+    stops: bool,
+) -> Option<ExecutionState> {
+    match result {
+        Ok(output) => {
+            let output = output.structured.clone().unwrap_or_else(|| output.value());
+            Some(ExecutionState::Completed { output })
+        }
+        // Stopped by the server, not by the caller: it resumes at the next start.
+        Err(failure) if stops && failure.code == Code::Cancelled => None,
+        Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
+        // The deadline passed before it was allowed to begin.
+        Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
+            Some(ExecutionState::TimedOut { failure: failure.clone() })
+        }
+        Err(failure) => Some(ExecutionState::of_failure(failure.clone())),
+    }
+}
+
+impl Calls {
+    /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
+    /// the limit.
+    pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
+        let mark = Change::MarkStarted { id: execution.clone(), owner: self.runtime.process().to_owned(), attempt };
+        if let Err(error) = self.store.commit(vec![mark]).await {
+            tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
+        }
+    }
+
+    /// Changes that end an execution: its end state, and its callback if it has one.
+    pub(crate) fn end_of_execution(
+        &self,
+        place: &ExecutionAttempt,
+        attempt: u32,
+        state: ExecutionState,
+        at: Timestamp,
+    ) -> Vec<Change> {
+        let id = &place.execution;
+        let mut changes = vec![Change::EndExecution {
+            id: id.clone(),
+            owner: self.runtime.process().to_owned(),
+            attempt,
+            state,
+            at,
+            kept_until: at.after(Duration::from_millis(place.keep_ms)),
+        }];
+        if place.callback {
+            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
+        }
+        changes
+    }
+}

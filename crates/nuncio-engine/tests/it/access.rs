@@ -1,0 +1,82 @@
+//! Keys and grants of several engines on one store.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
+use nuncio_core::ids::{AgentName, GrantId, ScopeId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::Caller;
+use nuncio_engine::access::NewKey;
+use nuncio_engine::ports::Store as _;
+use nuncio_engine::ports::store::{Change, KeyRole};
+
+use super::chain::{call, serve};
+use super::world::World;
+
+const SCOPE: &str = "filesystem:read";
+
+fn guest() -> Caller {
+    Caller::new(Principal::Did("did:wba:guest.example".to_owned()))
+}
+
+async fn grant(world: &World, term: GrantTerm) -> Grant {
+    let (agent, scope) = (AgentName::parse("helper").unwrap(), ScopeId::parse(SCOPE).unwrap());
+    let operator = Principal::Operator;
+    world.engine.access().create_grant(guest().principal, agent, vec![scope], term, operator).await.unwrap()
+}
+
+#[tokio::test]
+async fn key_revoked_on_one_node_is_refused_on_the_other() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let (name, person, scopes, role, term) = (None, None, KeyScopes::All, KeyRole::App, None);
+    let (key, secret) = world.engine.access().create_key(NewKey { name, person, scopes, role, term }).await.unwrap();
+    until(|| other.access().caller_by_key(&secret).is_some()).await;
+    world.engine.access().revoke_key(key.id.as_str()).await.unwrap();
+    until(|| other.access().caller_by_key(&secret).is_none()).await;
+}
+
+#[tokio::test]
+async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
+    let world = World::new().await;
+    serve(&world).await;
+    grant(&world, GrantTerm::Once).await;
+    // Stored past the engine: visible only if the engine reads all grants again.
+    let unseen = Grant {
+        id: GrantId::parse("grant_unseen").unwrap(),
+        principal: guest().principal,
+        agent: AgentName::parse("helper").unwrap(),
+        scopes: vec![ScopeId::parse(SCOPE).unwrap()],
+        term: GrantTerm::UntilRevoked,
+        given_by: Principal::Operator,
+        given_at: Timestamp::from_millis(0),
+    };
+    world.store.commit(vec![Change::CreateGrant(unseen)]).await.unwrap();
+    assert_eq!(call(&world, &guest()).await, Ok(()));
+    assert_eq!(call(&world, &guest()).await, Err(Code::ScopeNotGranted));
+    world.engine.access().load().await.unwrap();
+    assert_eq!(call(&world, &guest()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn one_time_grant_used_on_one_node_is_refused_on_the_other() {
+    let world = World::new().await;
+    serve(&world).await;
+    let other = world.beside().await;
+    let given = grant(&world, GrantTerm::Once).await;
+    assert_eq!(call(&world, &guest()).await, Ok(()));
+    assert!(other.access().grants().await.unwrap().iter().all(|grant| grant.id != given.id));
+    assert_eq!(call(&world, &guest()).await, Err(Code::ScopeNotGranted));
+}
+
+/// Waits until a notice has reached the other engine.
+async fn until(condition: impl Fn() -> bool) {
+    let reached = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap();
+}
