@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::negotiation as judge;
 use crate::wire::{
-    Alternative, CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Execution, Meta, NegotiateBody,
-    NegotiationResult, RpcError, Schemas, Score, Selected, Status,
+    Alternative, CandidateProtocol, ErrorCode, Execution, Meta, NegotiateBody, NegotiationResult, RpcError, Schemas,
+    Score, Selected, Status,
 };
 
 /// Maximum length of the lists in a request.
@@ -35,23 +35,12 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
 /// Converts a request for the choice of an interface.
 #[must_use]
 pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
-    let caller = body.caller_capabilities.as_ref();
-    let list = |of: fn(&CallerCapabilities) -> &Option<Vec<String>>| caller.and_then(|caller| of(caller).clone());
     judge::Request {
         mode: body.mode.clone(),
-        intent: judge::RequestedIntent {
-            name: body.intent.name.clone(),
-            description: body.intent.description.clone(),
-            tags: body.intent.intent_tags.clone(),
-        },
+        intent: body.intent.clone(),
         required_capabilities: body.required_capabilities.clone(),
-        caller: judge::CallerSupport {
-            profiles: list(|it| &it.supported_profiles),
-            security_profiles: list(|it| &it.supported_security_profiles),
-            content_types: list(|it| &it.supported_content_types),
-            execution_modes: list(|it| &it.supported_execution_modes),
-        },
-        wishes: body.constraints.as_ref().map(wishes).unwrap_or_default(),
+        caller: body.caller_capabilities.clone().unwrap_or_default(),
+        wishes: body.constraints.clone().unwrap_or_default(),
         candidate_interfaces: body.candidate_interface_refs.clone(),
         candidate_protocols: body
             .candidate_protocols
@@ -61,17 +50,6 @@ pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
             .collect(),
         security_profile: Some(meta.security_profile),
         created_at: meta.created_at,
-    }
-}
-
-fn wishes(constraints: &Constraints) -> judge::CallerPreferences {
-    judge::CallerPreferences {
-        interface_types: constraints.preferred_interface_types.clone(),
-        content_types: constraints.preferred_content_types.clone(),
-        human_authorization: constraints.requires_human_authorization,
-        max_latency_ms: constraints.max_latency_ms,
-        natural_language_fallback: constraints.allow_natural_language_fallback,
-        security_profile: constraints.required_security_profile.clone(),
     }
 }
 

@@ -24,7 +24,7 @@ use nuncio_core::time::Timestamp;
 
 pub use constraint::{Constraint, Constraints as Violations};
 pub use offer::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
-pub use request::{CallerPreferences, CallerSupport, NegotiationMode, Request, RequestedIntent};
+pub use request::{NegotiationMode, Request};
 pub use score::{IntentBy, Score};
 pub use verdict::{
     Alternative, ChosenInterface, DraftingOffer, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal,

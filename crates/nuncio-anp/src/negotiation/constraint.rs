@@ -150,7 +150,7 @@ pub(super) fn check(
     let named = &request.candidate_interfaces;
     must(Constraint::CandidateInterfaces, named.is_empty() || named.contains(&offer.id));
     must(Constraint::CandidateProtocols, wanted.is_candidate_protocol(offer));
-    let profiles = request.caller.profiles.as_ref();
+    let profiles = request.caller.supported_profiles.as_ref();
     let speaks = |profile: &String| profiles.is_none_or(|profiles| profiles.contains(profile));
     must(Constraint::SupportedProfiles, offer.profile.as_ref().is_none_or(speaks));
     must(Constraint::SupportedContentTypes, offer.content_types.is_empty() || wanted.content_type(offer).is_some());
@@ -158,7 +158,7 @@ pub(super) fn check(
     let can = |needed: &String| offer.abilities.iter().any(|it| is_below(it.capability.id.as_str(), needed));
     must(Constraint::RequiredCapabilities, request.required_capabilities.iter().all(can));
     let asks = offer.human_authorization;
-    must(Constraint::HumanAuthorization, wishes.human_authorization.is_none_or(|wanted| wanted == asks));
+    must(Constraint::HumanAuthorization, wishes.requires_human_authorization.is_none_or(|wanted| wanted == asks));
     let (takes, may_take) = (offer.latency_of(ability), wishes.max_latency_ms);
     must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
     must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
@@ -174,8 +174,8 @@ pub(super) fn check(
 /// Decides which of the three security constraints to report.
 fn blame_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
     let has = |rule: &dyn Fn(SecurityProfile) -> bool| offer.security_profiles.iter().any(|profile| rule(*profile));
-    let required = wanted.request.wishes.security_profile.as_deref();
-    let known = wanted.request.caller.security_profiles.as_deref();
+    let required = wanted.request.wishes.required_security_profile.as_deref();
+    let known = wanted.request.caller.supported_security_profiles.as_deref();
     let least = wanted.request.security_profile;
     let before = *lacks;
     if required.is_some_and(|required| !has(&|profile| profile.as_str() == required)) {

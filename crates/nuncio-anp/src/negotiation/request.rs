@@ -5,17 +5,18 @@ use nuncio_core::time::Timestamp;
 use super::constraint::{Constraint, Constraints};
 use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use super::term_match::{Tag, WordSet};
+use crate::wire::{self, CallerCapabilities, Intent};
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
     /// Defaults to `structured_selection`.
     pub mode: Option<String>,
-    pub intent: RequestedIntent,
+    pub intent: Intent,
     /// Capabilities that the interface must have, all of them.
     pub required_capabilities: Vec<String>,
-    pub caller: CallerSupport,
-    pub wishes: CallerPreferences,
+    pub caller: CallerCapabilities,
+    pub wishes: wire::Constraints,
     /// Interfaces to choose from; empty for all.
     pub candidate_interfaces: Vec<String>,
     /// Profiles or protocols to choose from; empty for all.
@@ -24,38 +25,6 @@ pub struct Request {
     pub security_profile: Option<SecurityProfile>,
     /// By the caller's clock.
     pub created_at: Option<Timestamp>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RequestedIntent {
-    pub name: Option<String>,
-    pub description: Option<String>,
-    /// For example `hotel.booking`.
-    pub tags: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CallerSupport {
-    pub profiles: Option<Vec<String>>,
-    pub security_profiles: Option<Vec<String>>,
-    pub content_types: Option<Vec<String>>,
-    pub execution_modes: Option<Vec<String>>,
-}
-
-/// Preferences and further requirements of a caller.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CallerPreferences {
-    /// Preferred first.
-    pub interface_types: Vec<String>,
-    /// Preferred first.
-    pub content_types: Vec<String>,
-    /// Requires or excludes a person's approval.
-    pub human_authorization: Option<bool>,
-    pub max_latency_ms: Option<u64>,
-    /// Whether a natural-language interface is acceptable.
-    pub natural_language_fallback: Option<bool>,
-    /// The only acceptable security profile.
-    pub security_profile: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +68,7 @@ pub(super) struct PreparedRequest<'a> {
 impl<'a> PreparedRequest<'a> {
     pub(super) fn new(request: &'a Request) -> Self {
         let intent = &request.intent;
-        let tags = intent.tags.iter().map(String::as_str);
+        let tags = intent.intent_tags.iter().map(String::as_str);
         let texts = intent.name.iter().chain(&intent.description).map(String::as_str);
         Self { request, tags: tags.clone().filter_map(Tag::parse).collect(), words: WordSet::of(texts.chain(tags)) }
     }
@@ -112,8 +81,8 @@ impl<'a> PreparedRequest<'a> {
     /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
     /// protection is the minimum.
     pub(super) fn security(&self, offer: &InterfaceOffer) -> Option<SecurityProfile> {
-        let required = self.request.wishes.security_profile.as_deref();
-        let known = self.request.caller.security_profiles.as_deref();
+        let required = self.request.wishes.required_security_profile.as_deref();
+        let known = self.request.caller.supported_security_profiles.as_deref();
         let allowed = |profile: &SecurityProfile| {
             required.is_none_or(|required| required == profile.as_str())
                 && known.is_none_or(|known| known.iter().any(|it| it == profile.as_str()))
@@ -124,7 +93,7 @@ impl<'a> PreparedRequest<'a> {
 
     /// The content type to send: the caller's preferred one of those that both support.
     pub(super) fn content_type<'o>(&self, offer: &'o InterfaceOffer) -> Option<&'o str> {
-        let known = self.request.caller.content_types.as_deref();
+        let known = self.request.caller.supported_content_types.as_deref();
         let mut common = offer
             .content_types
             .iter()
@@ -137,7 +106,7 @@ impl<'a> PreparedRequest<'a> {
 
     /// Rank of a content type in the caller's preferences; 0 is best.
     pub(super) fn liked_content(&self, content_type: &str) -> Option<usize> {
-        self.request.wishes.content_types.iter().position(|range| covers(range, content_type))
+        self.request.wishes.preferred_content_types.iter().position(|range| covers(range, content_type))
     }
 
     /// The execution mode: the offer's preferred one of those that the caller supports.
@@ -147,13 +116,13 @@ impl<'a> PreparedRequest<'a> {
     }
 
     pub(super) fn takes_mode(&self, mode: ExecutionMode) -> bool {
-        let known = self.request.caller.execution_modes.as_deref();
+        let known = self.request.caller.supported_execution_modes.as_deref();
         known.is_none_or(|known| known.iter().any(|it| it == mode.as_str()))
     }
 
     /// Whether the caller accepts the interface type.
     pub(super) fn takes_type(&self, kind: InterfaceType) -> bool {
-        kind != InterfaceType::NaturalLanguage || self.request.wishes.natural_language_fallback != Some(false)
+        kind != InterfaceType::NaturalLanguage || self.request.wishes.allow_natural_language_fallback != Some(false)
     }
 
     /// Whether the offer's profile or protocol is among the candidates.
@@ -171,16 +140,16 @@ impl<'a> PreparedRequest<'a> {
         let said = [
             (Constraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),
             (Constraint::CandidateProtocols, !self.request.candidate_protocols.is_empty()),
-            (Constraint::SupportedProfiles, caller.profiles.is_some()),
-            (Constraint::RequiredSecurityProfile, wishes.security_profile.is_some()),
-            (Constraint::SupportedSecurityProfiles, caller.security_profiles.is_some()),
+            (Constraint::SupportedProfiles, caller.supported_profiles.is_some()),
+            (Constraint::RequiredSecurityProfile, wishes.required_security_profile.is_some()),
+            (Constraint::SupportedSecurityProfiles, caller.supported_security_profiles.is_some()),
             (Constraint::OwnSecurityProfile, self.request.security_profile.is_some()),
-            (Constraint::SupportedContentTypes, caller.content_types.is_some()),
-            (Constraint::SupportedExecutionModes, caller.execution_modes.is_some()),
+            (Constraint::SupportedContentTypes, caller.supported_content_types.is_some()),
+            (Constraint::SupportedExecutionModes, caller.supported_execution_modes.is_some()),
             (Constraint::RequiredCapabilities, !self.request.required_capabilities.is_empty()),
-            (Constraint::HumanAuthorization, wishes.human_authorization.is_some()),
+            (Constraint::HumanAuthorization, wishes.requires_human_authorization.is_some()),
             (Constraint::MaxLatency, wishes.max_latency_ms.is_some()),
-            (Constraint::NaturalLanguage, wishes.natural_language_fallback == Some(false)),
+            (Constraint::NaturalLanguage, wishes.allow_natural_language_fallback == Some(false)),
         ];
         said.into_iter().filter(|(_, said)| *said).for_each(|(constraint, _)| asked.add(constraint));
         asked

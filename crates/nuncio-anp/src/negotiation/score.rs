@@ -103,7 +103,7 @@ fn intent(subject: &AbilityTerms, wanted: &PreparedRequest<'_>, words: u32) -> (
 }
 
 fn interface_type(kind: InterfaceType, wanted: &PreparedRequest<'_>) -> u32 {
-    let liked = &wanted.request.wishes.interface_types;
+    let liked = &wanted.request.wishes.preferred_interface_types;
     if liked.is_empty() {
         let all = [InterfaceType::Structured, InterfaceType::NaturalLanguage];
         return by_place(INTERFACE_TYPE, all.iter().position(|it| *it == kind), all.len());
@@ -113,7 +113,7 @@ fn interface_type(kind: InterfaceType, wanted: &PreparedRequest<'_>) -> u32 {
 
 fn content_type(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> u32 {
     let chosen = wanted.content_type(&entry.offer).and_then(|it| wanted.liked_content(it));
-    by_place(CONTENT_TYPE, chosen, wanted.request.wishes.content_types.len())
+    by_place(CONTENT_TYPE, chosen, wanted.request.wishes.preferred_content_types.len())
 }
 
 fn by_place(most: usize, place: Option<usize>, of: usize) -> u32 {

@@ -10,6 +10,7 @@ use nuncio_core::agent::Capability;
 use nuncio_core::ids::CapabilityId;
 
 use super::*;
+use crate::wire::{CallerCapabilities, Constraints, Intent};
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
 
@@ -73,23 +74,24 @@ fn texts(words: &[&str]) -> Vec<String> {
 fn request() -> Request {
     Request {
         mode: Some("structured_selection".to_owned()),
-        intent: RequestedIntent {
+        intent: Intent {
             name: Some("book_hotel_room".to_owned()),
             description: Some("Book a hotel room for two people next Friday.".to_owned()),
-            tags: texts(&["hotel.booking", "reservation.create"]),
+            intent_tags: texts(&["hotel.booking", "reservation.create"]),
+            ..Intent::default()
         },
         required_capabilities: texts(&["cap.hotel.booking"]),
-        caller: CallerSupport {
-            profiles: Some(texts(&["anp.core.binding.v1", "anp.direct.base.v1", "anp.rpc.v1"])),
-            security_profiles: Some(texts(&["transport-protected", "direct-e2ee"])),
-            content_types: Some(texts(&["application/json", "text/plain"])),
-            execution_modes: None,
+        caller: CallerCapabilities {
+            supported_profiles: Some(texts(&["anp.core.binding.v1", "anp.direct.base.v1", "anp.rpc.v1"])),
+            supported_security_profiles: Some(texts(&["transport-protected", "direct-e2ee"])),
+            supported_content_types: Some(texts(&["application/json", "text/plain"])),
+            ..CallerCapabilities::default()
         },
-        wishes: CallerPreferences {
-            interface_types: texts(&["StructuredInterface", "NaturalLanguageInterface"]),
+        wishes: Constraints {
+            preferred_interface_types: texts(&["StructuredInterface", "NaturalLanguageInterface"]),
             max_latency_ms: Some(3000),
-            natural_language_fallback: Some(true),
-            ..CallerPreferences::default()
+            allow_natural_language_fallback: Some(true),
+            ..Constraints::default()
         },
         candidate_interfaces: texts(&["interface.booking.structured.v1", "interface.conversation.nl.v1"]),
         created_at: Some(NOW),
@@ -114,7 +116,7 @@ fn refused(offers: &InterfaceOffers, request: &Request) -> (RefusalCause, Vec<&'
 fn specification_example_chooses_structured_interface() {
     let offers = InterfaceOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
-    wanted.wishes.human_authorization = Some(true);
+    wanted.wishes.requires_human_authorization = Some(true);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.id, "interface.booking.structured.v1");
     assert_eq!(it.ability.unwrap().capability.id.as_str(), "cap.hotel.booking");
@@ -140,14 +142,14 @@ fn specification_example_chooses_structured_interface() {
 fn caller_preferences_decide_between_equal_interfaces() {
     let offers = InterfaceOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
-    wanted.wishes.interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
+    wanted.wishes.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
     assert_eq!(it.alternatives[0].lost, RejectionReason::FewerPoints(106));
     // Content types too, in order; the offer's own preference if the caller has none.
-    wanted.wishes.content_types = texts(&["application/*", "text/plain"]);
+    wanted.wishes.preferred_content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
-    wanted.wishes.content_types.clear();
+    wanted.wishes.preferred_content_types.clear();
     assert_eq!(accepted(&offers, &wanted).content_type, Some("text/plain"));
 }
 
@@ -162,11 +164,10 @@ fn intent_matches_by_tags_or_else_by_words() {
     let create = capability("cap.create", "Create", &["hotel.booking.create"]);
     let offers = InterfaceOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
     let ask = |intent| Request { intent, ..Request::default() };
-    let by_words =
-        ask(RequestedIntent { description: Some("我想预订一间客房".to_owned()), ..RequestedIntent::default() });
+    let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentBy::Words));
-    let by_tags = ask(RequestedIntent { tags: texts(&["hotel.booking"]), ..RequestedIntent::default() });
+    let by_tags = ask(Intent { intent_tags: texts(&["hotel.booking"]), ..Intent::default() });
     let it = accepted(&offers, &by_tags);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent), ("cap.create", 900));
     assert_eq!(it.alternatives[0].lost.to_string(), "does not satisfy intent");
@@ -181,21 +182,21 @@ fn drafting_is_offered_if_no_structured_interface_fits() {
     wanted.mode = Some("natural_language_protocol_drafting".to_owned());
     assert_eq!(accepted(&offers, &wanted).offer.kind, InterfaceType::Structured);
     wanted.required_capabilities.clear();
-    wanted.intent = RequestedIntent { name: Some("forecast weather".to_owned()), ..RequestedIntent::default() };
+    wanted.intent = Intent { name: Some("forecast weather".to_owned()), ..Intent::default() };
     let Ok(InterfaceSelection::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
     assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
     assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
-    wanted.wishes.natural_language_fallback = Some(false);
+    wanted.wishes.allow_natural_language_fallback = Some(false);
     assert_eq!(refused(&offers, &wanted).0, RefusalCause::NoMatchingInterface);
     // A caller that does not support drafting is refused with that reason.
     let talks = texts(&["direct_message", "direct_structured_call"]);
     let mut cannot = wanted.clone();
-    cannot.wishes.natural_language_fallback = None;
-    cannot.caller.execution_modes = Some(talks);
+    cannot.wishes.allow_natural_language_fallback = None;
+    cannot.caller.supported_execution_modes = Some(talks);
     assert_eq!(refused(&offers, &cannot), (RefusalCause::NoMatchingInterface, vec!["supportedExecutionModes"]));
     // In plain selection the natural-language interface is chosen.
-    wanted.wishes.natural_language_fallback = Some(true);
+    wanted.wishes.allow_natural_language_fallback = Some(true);
     wanted.mode = None;
     let it = accepted(&offers, &wanted);
     assert_eq!((it.offer.kind, it.mode), (InterfaceType::NaturalLanguage, Some(ExecutionMode::DirectMessage)));

@@ -31,6 +31,7 @@ open! {
 
 open! {
     /// What the caller wants done, with minimal disclosure.
+    #[derive(Default)]
     struct Intent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
@@ -45,6 +46,7 @@ open! {
 }
 
 open! {
+    #[derive(Default)]
     struct CallerCapabilities {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         supported_profiles: Option<Vec<String>>,
@@ -60,6 +62,7 @@ open! {
 }
 
 open! {
+    #[derive(Default)]
     struct Constraints {
         /// Best first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -17,7 +17,7 @@ fn each_unsupported_requirement_has_its_own_cause() {
     let market = market();
     for (request, cause, unsupported) in [
         (
-            with(|it| it.caller.profiles = Some(texts(&["anp.rpc.v2"]))),
+            with(|it| it.caller.supported_profiles = Some(texts(&["anp.rpc.v2"]))),
             RefusalCause::UnsupportedCandidateProfile,
             vec!["supportedProfiles"],
         ),
@@ -27,17 +27,17 @@ fn each_unsupported_requirement_has_its_own_cause() {
             vec!["candidateProtocols"],
         ),
         (
-            with(|it| it.wishes.security_profile = Some("direct-e2ee".to_owned())),
+            with(|it| it.wishes.required_security_profile = Some("direct-e2ee".to_owned())),
             RefusalCause::UnsupportedSecurityProfile,
             vec!["requiredSecurityProfile"],
         ),
         (
-            with(|it| it.caller.security_profiles = Some(texts(&["direct-e2ee"]))),
+            with(|it| it.caller.supported_security_profiles = Some(texts(&["direct-e2ee"]))),
             RefusalCause::UnsupportedSecurityProfile,
             vec!["supportedSecurityProfiles"],
         ),
         (
-            with(|it| it.caller.content_types = Some(texts(&["image/*"]))),
+            with(|it| it.caller.supported_content_types = Some(texts(&["image/*"]))),
             RefusalCause::UnsupportedContentType,
             vec!["supportedContentTypes"],
         ),
@@ -52,7 +52,7 @@ fn each_unsupported_requirement_has_its_own_cause() {
             vec!["candidateInterfaceRefs"],
         ),
         (
-            with(|it| it.caller.execution_modes = Some(texts(&["stream"]))),
+            with(|it| it.caller.supported_execution_modes = Some(texts(&["stream"]))),
             RefusalCause::NoMatchingInterface,
             vec!["supportedExecutionModes"],
         ),
@@ -66,8 +66,8 @@ fn unsatisfiable_combination_reports_nearest_interface() {
     let market = market();
     // The structured interface is fast enough but needs approval; the caller refuses natural language.
     let request = with(|it| {
-        it.wishes.human_authorization = Some(false);
-        it.wishes.natural_language_fallback = Some(false);
+        it.wishes.requires_human_authorization = Some(false);
+        it.wishes.allow_natural_language_fallback = Some(false);
     });
     assert_eq!(refused(&market, &request), (RefusalCause::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
     // As in the specification's error example: the profile exists, but on another interface.
@@ -76,8 +76,8 @@ fn unsatisfiable_combination_reports_nearest_interface() {
     safe.abilities.clear();
     let market = InterfaceOffers::new(vec![structured(), safe]);
     let request = with(|it| {
-        it.wishes.security_profile = Some("direct-e2ee".to_owned());
-        it.wishes.natural_language_fallback = Some(false);
+        it.wishes.required_security_profile = Some("direct-e2ee".to_owned());
+        it.wishes.allow_natural_language_fallback = Some(false);
     });
     let refusal = market.choose(&request, NOW).unwrap_err();
     assert_eq!(refusal.cause, RefusalCause::NoMatchingInterface);
@@ -104,7 +104,7 @@ fn slow_ability_does_not_exclude_fast_one() {
     assert_eq!(refused(&market, &with(|_| ())), (RefusalCause::NoMatchingInterface, vec!["maxLatencyMs"]));
     let search = with(|it| {
         it.required_capabilities = texts(&["cap.hotel.search"]);
-        it.intent.tags = texts(&["hotel.search"]);
+        it.intent.intent_tags = texts(&["hotel.search"]);
     });
     assert_eq!(accepted(&market, &search).timeout_ms, Some(50));
 }
@@ -131,24 +131,26 @@ fn negotiation_refuses_unknown_or_unoffered_mode() {
 #[test]
 fn empty_intent_requires_more_information() {
     let empty = with(|it| {
-        it.intent =
-            RequestedIntent {
-                name: Some("…".to_owned()), tags: texts(&["."]), description: Some("to the".to_owned())
-            };
+        it.intent = Intent {
+            name: Some("…".to_owned()),
+            intent_tags: texts(&["."]),
+            description: Some("to the".to_owned()),
+            ..Intent::default()
+        };
         it.required_capabilities.clear();
     });
     let refusal = market().choose(&empty, NOW).unwrap_err();
     assert_eq!(refusal.cause, RefusalCause::MoreInformationRequired);
     assert_eq!(refusal.missing, ["intent.intentTags", "intent.description"]);
     // A named capability is enough.
-    let named = with(|it| it.intent = RequestedIntent::default());
+    let named = with(|it| it.intent = Intent::default());
     assert_eq!(accepted(&market(), &named).offer.kind, InterfaceType::Structured);
 }
 
 #[test]
 fn ungranted_interface_is_neither_chosen_nor_disclosed() {
     let closed = InterfaceOffer { granted: false, ..structured() };
-    let request = with(|it| it.wishes.natural_language_fallback = Some(false));
+    let request = with(|it| it.wishes.allow_natural_language_fallback = Some(false));
     let market = InterfaceOffers::new(vec![closed.clone()]);
     let refusal = market.choose(&request, NOW).unwrap_err();
     assert_eq!((refusal.cause, refusal.nearest), (RefusalCause::AuthorizationRequired, None));

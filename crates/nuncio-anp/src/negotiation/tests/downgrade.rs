@@ -32,7 +32,7 @@ fn required_security_profile_must_match_exactly() {
         "direct-е2ее",
     ] {
         let mut request = plain();
-        request.wishes.security_profile = Some(required.to_owned());
+        request.wishes.required_security_profile = Some(required.to_owned());
         let (cause, unsupported) = refused(&weak, &request);
         assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{required:?}");
         assert!(unsupported.contains(&"requiredSecurityProfile"), "{required:?}");
@@ -59,8 +59,8 @@ fn profile_unsupported_by_caller_is_never_chosen() {
         (&weak, &["transport-protected"], None, Some(GroupE2ee)),
     ] {
         let mut request = plain();
-        request.caller.security_profiles = Some(texts(known));
-        request.wishes.security_profile = required.map(str::to_owned);
+        request.caller.supported_security_profiles = Some(texts(known));
+        request.wishes.required_security_profile = required.map(str::to_owned);
         request.security_profile = least;
         let (cause, _) = refused(offers, &request);
         assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{known:?} {required:?} {least:?}");
@@ -72,9 +72,9 @@ fn strongest_common_profile_is_chosen() {
     let both = InterfaceOffers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
     assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
     let mut request = plain();
-    request.caller.security_profiles = None;
+    request.caller.supported_security_profiles = None;
     assert_eq!(accepted(&both, &request).security, DirectE2ee);
-    request.wishes.security_profile = Some("transport-protected".to_owned());
+    request.wishes.required_security_profile = Some("transport-protected".to_owned());
     assert_eq!(accepted(&both, &request).security, TransportProtected);
 }
 

@@ -64,21 +64,22 @@ fn any_request() -> impl Strategy<Value = Request> {
     );
     (intent, caller, wishes, more).prop_map(|(intent, caller, wishes, more)| Request {
         mode: more.3.map(str::to_owned),
-        intent: RequestedIntent { name: None, description: intent.1.map(str::to_owned), tags: intent.0 },
+        intent: Intent { description: intent.1.map(str::to_owned), intent_tags: intent.0, ..Intent::default() },
         required_capabilities: texts(&more.0),
-        caller: CallerSupport {
-            profiles: caller.0,
-            security_profiles: caller.1,
-            content_types: caller.2,
-            execution_modes: caller.3,
+        caller: CallerCapabilities {
+            supported_profiles: caller.0,
+            supported_security_profiles: caller.1,
+            supported_content_types: caller.2,
+            supported_execution_modes: caller.3,
+            ..CallerCapabilities::default()
         },
-        wishes: CallerPreferences {
-            interface_types: wishes.0,
-            content_types: Vec::new(),
-            human_authorization: wishes.1,
+        wishes: Constraints {
+            preferred_interface_types: wishes.0,
+            requires_human_authorization: wishes.1,
             max_latency_ms: wishes.2,
-            natural_language_fallback: wishes.3,
-            security_profile: wishes.4.map(str::to_owned),
+            allow_natural_language_fallback: wishes.3,
+            required_security_profile: wishes.4.map(str::to_owned),
+            ..Constraints::default()
         },
         candidate_interfaces: more.1,
         candidate_protocols: Vec::new(),
@@ -94,12 +95,14 @@ fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityPro
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|it| it == word));
     assert!(offer.granted);
     assert!(request.candidate_interfaces.is_empty() || request.candidate_interfaces.contains(&offer.id));
-    assert!(offer.profile.as_deref().is_none_or(|profile| has(&caller.profiles, profile)));
-    assert!(offer.security_profiles.contains(&security) && has(&caller.security_profiles, security.as_str()));
-    assert!(wishes.security_profile.as_deref().is_none_or(|required| required == security.as_str()));
+    assert!(offer.profile.as_deref().is_none_or(|profile| has(&caller.supported_profiles, profile)));
+    assert!(offer.security_profiles.contains(&security) && has(&caller.supported_security_profiles, security.as_str()));
+    assert!(wishes.required_security_profile.as_deref().is_none_or(|required| required == security.as_str()));
     assert!(request.security_profile.is_none_or(|least| security >= least));
-    assert!(offer.content_types.is_empty() || offer.content_types.iter().any(|it| has(&caller.content_types, it)));
-    assert!(offer.execution_modes.contains(&mode) && has(&caller.execution_modes, mode.as_str()));
+    assert!(
+        offer.content_types.is_empty() || offer.content_types.iter().any(|it| has(&caller.supported_content_types, it))
+    );
+    assert!(offer.execution_modes.contains(&mode) && has(&caller.supported_execution_modes, mode.as_str()));
     for needed in &request.required_capabilities {
         let below = format!("{needed}.");
         assert!(offer.abilities.iter().any(|it| {
@@ -107,9 +110,9 @@ fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityPro
             id == needed || id.starts_with(&below)
         }));
     }
-    assert!(wishes.human_authorization.is_none_or(|asked| asked == offer.human_authorization));
+    assert!(wishes.requires_human_authorization.is_none_or(|asked| asked == offer.human_authorization));
     assert!(offer.latency_ms.zip(wishes.max_latency_ms).is_none_or(|(takes, most)| takes <= most));
-    assert!(offer.kind == InterfaceType::Structured || wishes.natural_language_fallback != Some(false));
+    assert!(offer.kind == InterfaceType::Structured || wishes.allow_natural_language_fallback != Some(false));
 }
 
 proptest! {
@@ -157,10 +160,10 @@ proptest! {
     ) {
         let market = InterfaceOffers::new(offers);
         let stricter = Request {
-            wishes: CallerPreferences { security_profile: Some("direct-e2ee".to_owned()), ..request.wishes.clone() },
+            wishes: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.wishes.clone() },
             ..request.clone()
         };
-        if market.choose(&request, NOW).is_err() && request.wishes.security_profile.is_none() {
+        if market.choose(&request, NOW).is_err() && request.wishes.required_security_profile.is_none() {
             prop_assert!(market.choose(&stricter, NOW).is_err());
         }
     }
