@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::device_time::CALL_CHAIN_WAITS;
 use crate::ids::{AgentName, BackendName, OptionName, ScopeId, SkillId, ToolName};
 use crate::schema::Schema;
 use crate::text::LocalText;
@@ -280,5 +281,14 @@ impl Tool {
     #[must_use]
     pub fn on_device(&self) -> bool {
         matches!(self.run, Run::Device(_))
+    }
+
+    /// Time from the start of a call to its end: the timeout, and for a device tool the time to ask the person.
+    #[must_use]
+    pub fn call_time(&self) -> Duration {
+        match self.on_device() {
+            true => self.timeout + CALL_CHAIN_WAITS,
+            false => self.timeout,
+        }
     }
 }

@@ -14,6 +14,7 @@ pub mod caller;
 pub mod code;
 pub mod conversation;
 pub mod declaration;
+pub mod device_time;
 pub mod digest;
 pub mod event;
 pub mod execution;

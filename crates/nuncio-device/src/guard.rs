@@ -18,9 +18,6 @@ use nuncio_core::time::Timestamp;
 
 use crate::known_agents::KnownAgent;
 
-/// How long the person has to answer a prompt.
-pub const ANSWER_TIME: Duration = Duration::from_secs(30);
-
 /// Tolerated clock difference between agent and device.
 const SKEW: Duration = Duration::from_secs(30);
 

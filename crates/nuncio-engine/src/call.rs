@@ -11,7 +11,6 @@ use crate::tasks::Inbox;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Run, Tool};
@@ -50,9 +49,6 @@ pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest, de
 /// First and longest pause before the end of a call is stored again after a failed commit.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-
-/// Extra time for a tool on a person's device: to receive the call and to ask the person.
-pub const DEVICE_ASKS: Duration = Duration::from_secs(40);
 
 /// The call chain, the only way to run a tool.
 pub struct Calls {
@@ -269,8 +265,7 @@ impl<'a> CallChain<'a> {
             began(started_at);
         }
 
-        let time = if tool.on_device() { tool.timeout + DEVICE_ASKS } else { tool.timeout };
-        let deadline = self.call.deadline.min(started_at.after(time));
+        let deadline = self.call.deadline.min(started_at.after(tool.call_time()));
         // From here on only their digest is used.
         let arguments = std::mem::take(&mut self.arguments);
         let result = self.run_until(&tool, arguments, deadline).await?;

@@ -13,7 +13,6 @@ use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
 use crate::access::{Caller, Credential, ScopeCheck};
-use crate::call::DEVICE_ASKS;
 use crate::publish::PublishedAgent;
 
 /// A skill of a published agent.
@@ -120,12 +119,11 @@ impl Skills {
     /// Timeout of a call: the tool's own, plus time for the approver or the device.
     #[must_use]
     pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
-        let asking = match () {
-            () if tool.on_device() => DEVICE_ASKS,
-            () if asks_others(agent, tool) => self.runtime.limits().approval,
-            () => Duration::ZERO,
+        let asking = match asks_others(agent, tool) {
+            true => self.runtime.limits().approval,
+            false => Duration::ZERO,
         };
-        tool.timeout + asking
+        tool.call_time() + asking
     }
 
     /// Whether any skill is hidden from some callers.

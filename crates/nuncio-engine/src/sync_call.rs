@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::Tool;
+use nuncio_core::device_time::CALL_CHAIN_WAITS;
 use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
 use crate::access::{Caller, ScopeCheck};
-use crate::call::Calls;
-use crate::call::{CallOutcome, ClientDecision, DEVICE_ASKS, FinishedCall, ToolCallRequest};
+use crate::call::{CallOutcome, Calls, ClientDecision, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::publish::PublishedAgent;
@@ -54,8 +54,8 @@ impl Calls {
         let running = self.runtime.tasks().spawn(async move {
             let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
-            let time =
-                declared.map_or(Duration::ZERO, |tool| tool.timeout) + DEVICE_ASKS + calls.runtime.limits().approval;
+            let timeout = declared.map_or(Duration::ZERO, |tool| tool.timeout);
+            let time = timeout + CALL_CHAIN_WAITS + calls.runtime.limits().approval;
             let id = CallId::parse(&random_name(calls.runtime.entropy(), "call_"))?;
             calls
                 .call(ToolCallRequest {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, MsgSubtype};
+use nuncio_core::device_time::AGENT_WAITS;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
@@ -17,9 +18,6 @@ use super::error::{SendError, ToolError};
 use super::{Peer, WaitingCall, lock};
 use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
-
-/// Time for delivery, for the person's answer to a prompt and for the reply, beside the run time of the tool.
-const ASKING: Duration = Duration::from_secs(35);
 
 /// Run time of a tool whose manifest gives none.
 const USUAL: Duration = Duration::from_secs(10);
@@ -69,8 +67,7 @@ impl Peer {
         sent: &SentMessages,
     ) -> Result<Value, ToolError> {
         let call = self.tool_call(name, arguments, options).await?;
-        let time = Duration::from_millis(call.timeout_ms) + ASKING;
-        let until = self.now().after(time);
+        let until = self.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
         let id = call.call_id.clone();
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();

@@ -9,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::{ConversationType, MessageRef};
+use nuncio_core::device_time::PERSON_ANSWERS;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId};
 use nuncio_core::policy::Decision;
@@ -24,7 +25,7 @@ use crate::consent_windows::{self, ConsentWindowKey};
 use crate::device_events::DeviceEvent;
 use crate::did_verification;
 use crate::error::DeviceError;
-use crate::guard::{self, ANSWER_TIME, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
+use crate::guard::{self, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::{LocalizedText, ScopeTexts};
 use crate::prompt::{AgentVerification, PromptAnswer, Question, readable};
@@ -362,7 +363,7 @@ impl Device {
 
     /// Waits so that the person's other devices can answer first.
     async fn wait_for_other_devices(&self) {
-        self.inner.config.clock.sleep_until(self.now().after(ANSWER_TIME)).await;
+        self.inner.config.clock.sleep_until(self.now().after(PERSON_ANSWERS)).await;
     }
 
     /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
@@ -448,7 +449,7 @@ impl Device {
         }
     }
 
-    /// Prompts the person for at most [`ANSWER_TIME`], or until another device claims the call.
+    /// Prompts the person for at most [`PERSON_ANSWERS`], or until another device claims the call.
     async fn ask(
         &self,
         arrived: &IncomingCall,
@@ -458,7 +459,7 @@ impl Device {
         let id = arrived.place().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
         let IncomingCall { message, agent, call } = arrived;
         let verified = self.verified(agent, Some(&message.device)).await;
-        let until = self.now().after(ANSWER_TIME);
+        let until = self.now().after(PERSON_ANSWERS);
         let manifest = known.manifest(self.presets());
         let scope = manifest
             .as_ref()
