@@ -22,7 +22,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     (
         "nuncio-backend",
-        &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-confine"],
+        &[
+            "nuncio-core",
+            "nuncio-engine",
+            "nuncio-http",
+            "nuncio-aap",
+            "nuncio-skill",
+            "nuncio-anp",
+            "nuncio-a2h",
+            "nuncio-confine",
+        ],
     ),
     ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-judge"]),
     ("nuncio-bus", &["nuncio-engine"]),

@@ -1,8 +1,8 @@
-//! Runners of tools: programs, web services, MCP servers, and skills and methods of other hosts.
+//! Runners of tools: programs, web services, MCP servers, people's devices, and skills and methods of other hosts.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use nuncio_engine::ports::{Clock, Entropy, Fetch, Runner};
 mod anp;
 mod answer;
 mod command;
+mod device;
 mod http;
 mod leftovers;
 mod mcp;
@@ -23,10 +24,12 @@ mod profile;
 pub(crate) mod secrets;
 mod skill;
 
+pub use device::PeerLookup;
 pub use profile::resolve_allowed;
 
 use crate::brains::BrainServices;
 use anp::RemoteAgents;
+use device::DeviceTools;
 use process::Programs;
 use secrets::Secrets;
 use skill::RemoteSkills;
@@ -74,6 +77,7 @@ pub struct Runners {
     servers: mcp::McpConnections,
     skills: RemoteSkills,
     peers: RemoteAgents,
+    devices: DeviceTools,
 }
 
 impl Runners {
@@ -82,10 +86,11 @@ impl Runners {
         let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
         let skills = RemoteSkills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
         let peers = RemoteAgents::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
+        let devices = DeviceTools::default();
         let programs = Arc::new(Programs::new(executable, working_dir, confined));
         let context =
             mcp::McpContext { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
-        Self { fetch, clock, programs, http, servers: mcp::McpConnections::new(context), skills, peers }
+        Self { fetch, clock, programs, http, servers: mcp::McpConnections::new(context), skills, peers, devices }
     }
 
     pub(crate) fn services(&self) -> BrainServices {
@@ -108,6 +113,11 @@ impl Runners {
     /// an effect.
     pub fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
         self.peers.set_signers(signers);
+    }
+
+    /// Sets the agents through which device tools are called. Only the first call has an effect.
+    pub fn set_peers(&self, peers: Weak<dyn PeerLookup>) {
+        self.devices.set_peers(peers);
     }
 
     /// Lists the tools of an agent's MCP servers and closes the connections.
@@ -133,8 +143,7 @@ impl Runners {
             Run::Command(run) => command::run(&self.programs, run, call).await,
             // The engine handles tasks for people in its inbox.
             Run::Human(_) => Err(RunError::Unavailable("no person can do it here".to_owned())),
-            // Another runner in front of this one handles device tools.
-            Run::Device(_) => Err(RunError::Unavailable("no device of the person is there to run it".to_owned())),
+            Run::Device(_) => self.devices.run(call).await,
             Run::Anp(run) => self.peers.run(run, call).await,
             Run::Skill(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);

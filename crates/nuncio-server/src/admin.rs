@@ -21,9 +21,9 @@ use nuncio_skill::crawl::Crawler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::agent_peers::AgentPeers;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
-use crate::devices::Devices;
 use crate::dids::{DidSubject, Dids};
 use crate::error::StartError;
 use crate::messages::Messages;
@@ -231,7 +231,7 @@ pub struct AdminApi {
     people: Option<InviteOrigin>,
     dids: Dids,
     /// The keys and sessions that agents have with people's devices.
-    devices: Option<Arc<Devices>>,
+    peers: Option<Arc<AgentPeers>>,
     /// The directory, where no server runs in it.
     data: Option<Arc<DataDir>>,
 }
@@ -247,13 +247,13 @@ impl AdminApi {
             messages: None,
             people: None,
             dids,
-            devices: None,
+            peers: None,
             data: data.map(Arc::new),
         }
     }
 
-    pub(crate) fn with_devices(mut self, devices: Arc<Devices>) -> Self {
-        self.devices = Some(devices);
+    pub(crate) fn with_peers(mut self, peers: Arc<AgentPeers>) -> Self {
+        self.peers = Some(peers);
         self
     }
 
@@ -351,8 +351,8 @@ impl AdminApi {
             AdminCommand::UserForget { name } => {
                 let forgotten =
                     engine.records().forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
-                if let Some(devices) = &self.devices {
-                    devices.forget_person(&name, &forgotten.devices)?;
+                if let Some(peers) = &self.peers {
+                    peers.forget_person(&name, &forgotten.devices)?;
                 }
                 json!({"forgotten": forgotten.pseudonym, "redacted": forgotten.redacted})
             }

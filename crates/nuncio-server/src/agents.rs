@@ -13,8 +13,8 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_peers::AgentPeers;
 use crate::data::move_hotel;
-use crate::devices::Devices;
 use crate::error::StartError;
 use crate::hosting::Hosting;
 use crate::programs::ProgramRules;
@@ -123,8 +123,7 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
 pub(crate) struct Publisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<Runners>,
-    /// Brings agents to people's devices.
-    pub(crate) devices: Arc<Devices>,
+    pub(crate) peers: Arc<AgentPeers>,
     pub(crate) source: AgentSource,
     /// Checks that an agent can be described in every protocol.
     pub(crate) hosting: Hosting,
@@ -141,13 +140,13 @@ impl Publisher {
     pub(crate) fn new(
         engine: Engine,
         runners: Arc<Runners>,
-        devices: Arc<Devices>,
+        peers: Arc<AgentPeers>,
         source: AgentSource,
         hosting: Hosting,
         programs: ProgramRules,
     ) -> Self {
         let (served, seen, missing) = (BTreeMap::new(), None, None);
-        Self { engine, runners, devices, source, hosting, programs, served, seen, missing }
+        Self { engine, runners, peers, source, hosting, programs, served, seen, missing }
     }
 
     /// Publishes changed agent files. When a file is invalid, the agents served before stay.
@@ -182,7 +181,7 @@ impl Publisher {
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
                 let announced = self.engine.manifests().announce(&declared.agent, manifest).await;
                 announced.map_err(|error| StartError::new(error.code, error.message))?;
-                self.devices.attend(&self.engine, self.hosting.dids(), &declared.agent)?;
+                self.peers.connect(self.hosting.dids(), &declared.agent)?;
                 self.engine.agents().publish(declared.agent).await?;
                 self.served.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;

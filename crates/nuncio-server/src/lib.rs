@@ -4,12 +4,12 @@
 
 pub mod admin;
 mod agent_hooks;
+mod agent_peers;
 mod agents;
 pub mod auth;
 mod checkpoints;
 mod console;
 mod data;
-mod devices;
 pub mod dids;
 mod error;
 mod hosting;

@@ -28,12 +28,12 @@ use url::Url;
 
 use crate::admin;
 use crate::agent_hooks::{AgentHooks, LazyFetch};
+use crate::agent_peers::{AgentPeers, SealFolder};
 use crate::agents::{AgentSource, Publisher};
 use crate::auth::did::{LocalPeers, Resolver};
 use crate::auth::{Auth, DidAuth, Issuers, PersonTokens, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
-use crate::devices::{Devices, SealFolder};
 use crate::dids::{AddressSource, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
@@ -153,7 +153,7 @@ pub struct Server {
     closed: CancellationToken,
     grace: Duration,
     did_auth: Arc<DidAuth>,
-    devices: Arc<Devices>,
+    peers: Arc<AgentPeers>,
     _data: DataDir,
 }
 
@@ -162,14 +162,21 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     let data = DataDir::open(data)?;
     let settings = Settings::default();
     let meter = Arc::new(NoopMeter);
-    let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
-    let Assembled { engine, fetch, devices, .. } = assemble(&data, &settings, &with)?;
+    let with = Assembly {
+        clock: Arc::clone(&clock),
+        executable: PathBuf::new(),
+        extra_ca: None,
+        dev: false,
+        meter,
+        stop: CancellationToken::new(),
+    };
+    let Assembled { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
     engine.access().load().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
     let people = admin::InviteOrigin { key: person::public(&data.people_key()?), url: None };
     let desk = admin::AdminApi::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
-    Ok(desk.with_keeper(keeper, None).with_devices(devices))
+    Ok(desk.with_keeper(keeper, None).with_peers(peers))
 }
 
 struct Assembly {
@@ -178,13 +185,15 @@ struct Assembly {
     extra_ca: Option<PathBuf>,
     dev: bool,
     meter: Arc<dyn Meter>,
+    /// No new connections, no new turns.
+    stop: CancellationToken,
 }
 
 /// The ports, put together.
 struct Assembled {
     engine: Engine,
     runners: Arc<Runners>,
-    devices: Arc<Devices>,
+    peers: Arc<AgentPeers>,
     fetch: Arc<GuardedFetch>,
 }
 
@@ -206,17 +215,14 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
         confined: true,
     }));
     let entropy = Arc::new(SystemEntropy);
-    let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
     let secret_key = data.secret_key(&*entropy)?;
-    let seals = SealFolder::new(data.path().join("seals"), secret_key);
-    let devices = Arc::new(Devices::new(Arc::clone(&runners), seals, relays, Arc::clone(&fetch), clock));
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
     data.keep_secret_key()?;
     let ports = Ports {
         store: Arc::new(store),
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(LocalBrains::new(&runners)),
-        runner: Arc::clone(&devices) as _,
+        runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
         vault: Vault::new(&secret_key),
         entropy,
@@ -229,7 +235,13 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
         relay: settings.a2h.relaying(),
         ..settings.limits.engine()
     };
-    Ok(Assembled { engine: Engine::new(ports, limits, standing), runners, devices, fetch })
+    let engine = Engine::new(ports, limits, standing);
+    let seals = SealFolder::new(data.path().join("seals"), secret_key);
+    let relays = settings.a2h.relay.clone();
+    let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
+    let weak_peers = Arc::downgrade(&peers);
+    runners.set_peers(weak_peers);
+    Ok(Assembled { engine, runners, peers, fetch })
 }
 
 /// The way to agents' webhooks, whose addresses anyone with an account may name: the public internet, and this
@@ -251,14 +263,16 @@ impl Server {
         refuse_damage(&data).await?;
         let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
+        let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         let with = Assembly {
             clock: options.clock,
             executable: options.executable,
             extra_ca: options.extra_ca,
             dev: options.dev,
             meter: Arc::clone(&metrics) as _,
+            stop: stop.clone(),
         };
-        let Assembled { engine, runners, devices, fetch } = assemble(&data, settings, &with)?;
+        let Assembled { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
         let recovered = engine.recover().await?;
         if recovered.turns + recovered.calls + recovered.approvals > 0 {
             tracing::warn!(
@@ -313,11 +327,9 @@ impl Server {
             .with_catalogue(crawler.catalogue())
             .with_keeper(&keeper)
             .with_presets(settings.a2h.rules()?.presets);
-        let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
-        devices.stop_with(stop.clone());
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher =
-            Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone(), programs);
+            Publisher::new(engine.clone(), runners, Arc::clone(&peers), options.agents, hosting.clone(), programs);
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
@@ -364,7 +376,7 @@ impl Server {
         let desk = admin::AdminApi::new(engine.clone(), checkpoints, dids, None)
             .with_people(admin::InviteOrigin { key: people.key(), url: Some(people.audience().to_owned()) })
             .with_crawler(crawler.clone())
-            .with_devices(Arc::clone(&devices))
+            .with_peers(Arc::clone(&peers))
             .with_keeper(keeper.clone(), Some(herald.clone()));
         let options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
@@ -383,7 +395,7 @@ impl Server {
         let agent_hooks = AgentHooks { engine: engine.clone(), way_out: way_to_agents(settings, &with)? };
         tasks.spawn(jobs::run(agent_hooks, stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, devices, _data: data })
+        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, peers, _data: data })
     }
 
     #[must_use]
@@ -427,7 +439,7 @@ impl Server {
         }
         self.closed.cancel();
         self.tasks.wait().await;
-        self.devices.close().await;
+        self.peers.close().await;
     }
 }
 

@@ -22,7 +22,7 @@ use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 /// Run time of a tool whose manifest gives none.
 const USUAL: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CallOptions {
     /// A device answers calls with the same id once; random by default.
     pub call_id: Option<CallId>,
@@ -30,6 +30,8 @@ pub struct CallOptions {
     pub scope: Option<ScopeId>,
     /// Run time once the call may start; taken from the manifest by default.
     pub timeout: Option<Duration>,
+    /// Collects the messages that carry the call.
+    pub sent: SentMessages,
 }
 
 impl Peer {
@@ -54,18 +56,7 @@ impl Peer {
         arguments: Value,
         options: CallOptions,
     ) -> Result<Value, ToolError> {
-        self.call_tool_noting(conversation, name, arguments, options, &SentMessages::default()).await
-    }
-
-    /// [`Peer::call_tool_with`] that also records the messages which carry the call in `sent`.
-    pub async fn call_tool_noting(
-        &self,
-        conversation: &ConversationId,
-        name: &str,
-        arguments: Value,
-        options: CallOptions,
-        sent: &SentMessages,
-    ) -> Result<Value, ToolError> {
+        let sent = options.sent.clone();
         let call = self.tool_call(name, arguments, options).await?;
         let until = self.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
         let id = call.call_id.clone();
@@ -76,10 +67,10 @@ impl Peer {
         lock(&self.inner.waiting).insert(id.clone(), waiting);
         // Removes the waiting entry if the caller is dropped.
         let _left = RemoveWaiting { peer: self, id: &id };
-        self.send_call(conversation, payload.clone(), until, sent).await?;
+        self.send_call(conversation, payload.clone(), until, &sent).await?;
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
-            never = self.send_again(conversation, payload, until, &again, sent) => match never {},
+            never = self.send_again(conversation, payload, until, &again, &sent) => match never {},
             () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {

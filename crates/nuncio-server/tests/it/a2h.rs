@@ -14,6 +14,8 @@ mod agent_files;
 mod agents;
 #[path = "a2h/consent.rs"]
 mod consent;
+#[path = "a2h/engine_lifetime.rs"]
+mod engine_lifetime;
 #[path = "a2h/manifests.rs"]
 mod manifests;
 #[path = "a2h/people.rs"]

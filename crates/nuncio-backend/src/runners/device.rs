@@ -1,0 +1,57 @@
+//! Tools on people's devices, called sealed through the relay of their agent.
+
+use std::fmt;
+use std::sync::{OnceLock, Weak};
+
+use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
+use nuncio_core::Code;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentName, CallId, PersonName};
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use serde_json::Value;
+
+/// Finds the agents that are connected to a relay.
+pub trait PeerLookup: fmt::Debug + Send + Sync + 'static {
+    fn peer(&self, agent: &AgentName) -> Option<Peer>;
+}
+
+/// Weak, because these agents use the engine, which owns the runners.
+#[derive(Debug, Default)]
+pub(super) struct DeviceTools(OnceLock<Weak<dyn PeerLookup>>);
+
+impl DeviceTools {
+    pub(super) fn set_peers(&self, peers: Weak<dyn PeerLookup>) {
+        let _ = self.0.set(peers);
+    }
+
+    pub(super) async fn run(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
+        let unavailable = |why: &str| RunError::Unavailable(why.to_owned());
+        let peers = self.0.get().and_then(Weak::upgrade);
+        let agent = peers.and_then(|peers| peers.peer(&call.agent.name));
+        let agent = agent.ok_or_else(|| unavailable("the agent is at no relay yet"))?;
+        let person = call.person.clone().ok_or_else(|| unavailable("the caller belongs to no person"))?;
+        call_tool(&agent, person, call).await.map(ToolOutput::json).map_err(|error| {
+            let message = error.to_string();
+            match error.code() {
+                Code::ToolUnavailable => RunError::Unavailable(message),
+                Code::ToolFailed => RunError::Failed(message),
+                code => RunError::Refused { code, message },
+            }
+        })
+    }
+}
+
+async fn call_tool(agent: &Peer, person: PersonName, call: &RunCall) -> Result<Value, ToolError> {
+    // A repeated execution is the same call: the device answers with its outcome and runs nothing twice.
+    let execution = call.trace.get("execution_id").and_then(|id| CallId::parse(id).ok());
+    let options = CallOptions {
+        call_id: Some(execution.unwrap_or_else(|| call.id.clone())),
+        scope: call.tool.scope.clone(),
+        timeout: Some(call.tool.timeout),
+        sent: call.sent.clone(),
+    };
+    let conversation = agent.conversation_with(&Recipient::Person(person)).await?;
+    let arguments = Value::Object(call.arguments.clone());
+    call.program_start.report();
+    agent.call_tool_with(&conversation.id, call.tool.name.as_str(), arguments, options).await
+}

@@ -1,0 +1,171 @@
+//! Served agents at their relays: each agent with tools on people's devices is there under its own keys, calls these
+//! tools sealed and answers what people write to it.
+//!
+//! Architecture Invariant: where relay and agent run apart, the relay reads nothing of this. In one process the operator
+//! could; `docs/sealing.md` says so.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nuncio_a2h::client::{AgentToken, HttpRelay, LocalRelay, Relay, RelayAddress};
+use nuncio_a2h::peer::{Peer, PeerConfig};
+use nuncio_backend::fetch::GuardedFetch;
+use nuncio_backend::runners::PeerLookup;
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+use nuncio_core::bundle::SealMode;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, AgentName, DeviceId, PersonName};
+use nuncio_engine::Engine;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_identity::did::DidUrl;
+use nuncio_identity::seal::{KeyStore, KeyStoreError, NewSealIdentity, SealIdentity};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::dids::{DidSubject, Dids};
+use crate::error::StartError;
+use crate::settings::RelaySetting;
+use crate::system::SystemEntropy;
+
+mod preview;
+mod sealed_messages;
+mod seals;
+
+use sealed_messages::SealedMessages;
+pub(crate) use seals::SealFolder;
+
+/// Agents with device tools. Dropping it disconnects them.
+#[derive(Debug)]
+pub(crate) struct AgentPeers {
+    engine: Engine,
+    seals: SealFolder,
+    /// Relays of agents whose people have accounts on another server.
+    elsewhere: Vec<RelaySetting>,
+    fetch: Arc<GuardedFetch>,
+    peers: RwLock<HashMap<AgentName, Peer>>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl AgentPeers {
+    /// Agents stay connected until `stop`.
+    pub(crate) fn new(
+        engine: Engine,
+        seals: SealFolder,
+        elsewhere: Vec<RelaySetting>,
+        fetch: Arc<GuardedFetch>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let stop = stop.child_token();
+        Self {
+            engine,
+            seals,
+            elsewhere,
+            fetch,
+            peers: RwLock::default(),
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Waits until all agents have stopped.
+    pub(crate) async fn close(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Connects an agent to its relay if it has device tools and is not connected yet.
+    pub(crate) fn connect(&self, dids: &Dids, agent: &Agent) -> Result<(), StartError> {
+        let name = &agent.name;
+        if agent.device_tools().next().is_none() || self.peer(name).is_some() {
+            return Ok(());
+        }
+        let unusable = |why: &KeyStoreError| {
+            let message = format!("the keys of agent {name} for people's devices cannot be used: {why}");
+            StartError::new(Code::DataDirUnusable, message)
+        };
+        let relay = self.relay(name)?;
+        let keep = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
+        let party = self.party(Arc::clone(&keep) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
+        let handler = Arc::new(SealedMessages { engine: self.engine.clone(), agent: name.clone() });
+        let entropy = Arc::new(SystemEntropy);
+        let clock = Arc::clone(self.engine.clock());
+        let peer = Peer::new(PeerConfig { relay, keep, party, clock, entropy, handler });
+        self.tasks.spawn(peer.clone().run(self.stop.clone()));
+        self.peers.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), peer);
+        Ok(())
+    }
+
+    fn relay(&self, name: &AgentName) -> Result<Arc<dyn Relay>, StartError> {
+        let Some(setting) = self.elsewhere.iter().find(|setting| setting.agent == *name) else {
+            return Ok(Arc::new(LocalRelay::new(self.engine.clone(), AgentId::from(name.clone()))));
+        };
+        let address = RelayAddress { url: setting.url.clone(), trust: Trust::Configured };
+        let token = Arc::new(AgentToken::new(setting.agent_id.clone(), setting.token()?));
+        let fetch = Arc::clone(&self.fetch);
+        Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
+    }
+
+    /// Deletes what agents store about a person: keys, sessions and unhandled messages.
+    pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
+        let unusable = |why: KeyStoreError| StartError::new(Code::DataDirUnusable, why.to_string());
+        let mut texts = vec![Recipient::Person(name.clone()).to_string()];
+        texts.extend(devices.iter().map(ToString::to_string));
+        let open = self.peers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for peer in open.values() {
+            peer.forget(&texts).map_err(unusable)?;
+        }
+        for name in self.seals.agents().filter(|name| !open.contains_key(name)) {
+            self.seals.open(&name).and_then(|store| store.forget(&texts)).map_err(unusable)?;
+        }
+        Ok(())
+    }
+
+    /// The agent's keys, created at first use, with a proof by its DID.
+    fn party(
+        &self,
+        keep: Arc<dyn KeyStore>,
+        me: &Recipient,
+        name: &AgentName,
+        dids: &Dids,
+    ) -> Result<SealIdentity, KeyStoreError> {
+        let now = self.engine.now();
+        let mut party = match SealIdentity::load(Arc::clone(&keep))? {
+            Some(party) => party,
+            None => {
+                let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_"));
+                let device = device.map_err(|why| KeyStoreError(why.to_string()))?;
+                let new = NewSealIdentity { named: Some((me.clone(), device)), mode: SealMode::Stateful, now };
+                SealIdentity::create(keep, &new)?
+            }
+        };
+        if let Some((owner, device)) = party.owner_device()
+            && owner != me
+        {
+            // The agent was at another relay before, under another id.
+            let device = device.clone();
+            party.set_owner_device(me.clone(), device, now)?;
+        }
+        if let Some(own) = dids.of(&DidSubject::Agent(name.clone()))
+            && let Ok(by) = DidUrl::parse(own.key_id())
+        {
+            party.add_did_proof(&by, own.key()).map_err(|why| KeyStoreError(why.to_string()))?;
+        }
+        Ok(party)
+    }
+}
+
+impl PeerLookup for AgentPeers {
+    fn peer(&self, agent: &AgentName) -> Option<Peer> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
+    }
+}
+
+/// The examples of this page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sealed-tools.md")]
+struct SealedTools;

@@ -1,0 +1,90 @@
+//! The engine ends with the server, although agents with device tools use it and its runners use these agents.
+
+use std::sync::{Arc, Weak};
+
+use futures_util::future::BoxFuture;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock;
+use nuncio_server::SystemClock;
+use nuncio_testkit::{Gateway, eventually};
+
+const DEVICE_AGENT: &str = r#"
+[agent]
+name = "helper"
+version = "1.0.0"
+[brain]
+kind = "script"
+
+[[scope]]
+id = "filesystem:read"
+label = "Read local files"
+description = "Open files and read them."
+sensitivity = "medium"
+
+[[tool]]
+name = "read_file"
+description = "Reads a file."
+scope = "filesystem:read"
+input = { type = "object" }
+run = { device = true }
+"#;
+
+/// Valid as a file; its program does not exist.
+const UNUSABLE_AGENT: &str = r#"
+[agent]
+name = "unusable"
+version = "1.0.0"
+[brain]
+kind = "script"
+
+[[mcp]]
+name = "missing"
+command = ["./missing-program"]
+"#;
+
+/// The engine holds it, so that it is dropped with the engine.
+#[derive(Debug, Clone)]
+struct ObservedClock {
+    _alive: Arc<()>,
+}
+
+impl Clock for ObservedClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        SystemClock.sleep_until(moment)
+    }
+}
+
+fn observed() -> (ObservedClock, Weak<()>) {
+    let alive = Arc::new(());
+    let engine = Arc::downgrade(&alive);
+    (ObservedClock { _alive: alive }, engine)
+}
+
+async fn dropped(engine: &Weak<()>) {
+    eventually("the engine is dropped", async || (engine.strong_count() == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn engine_is_dropped_after_the_server_stopped() {
+    let (clock, engine) = observed();
+    let builder = Gateway::builder().clock(&clock).agent("helper", DEVICE_AGENT);
+    drop(clock);
+    let gateway = builder.start().await;
+    assert!(engine.strong_count() > 0);
+    gateway.stop().await;
+    dropped(&engine).await;
+}
+
+#[tokio::test]
+async fn engine_is_dropped_after_a_start_that_failed_behind_a_connected_agent() {
+    let (clock, engine) = observed();
+    // Folders are read in the order of their names.
+    let builder = Gateway::builder().clock(&clock).agent("a-helper", DEVICE_AGENT).agent("b-unusable", UNUSABLE_AGENT);
+    drop(clock);
+    builder.try_start().await.unwrap_err();
+    dropped(&engine).await;
+}
