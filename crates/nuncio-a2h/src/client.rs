@@ -5,9 +5,10 @@ use std::fmt;
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, ConversationMessage, NewMessage};
+use nuncio_core::conversation::{Conversation, ConversationMessage};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
+use nuncio_engine::relay::NewPost;
 use serde_json::Value;
 
 use crate::wire::stream::{StreamFrame, StreamNews};
@@ -87,7 +88,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Two-party conversation with someone; created if there is none.
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError>;
     /// Sends a message and returns its sequence number. A repetition returns the same number.
-    async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError>;
+    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError>;
     /// Events after a number; waits until there is at least one.
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError>;
     /// Acknowledges all events up to a number.

@@ -9,11 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, NewMessage};
+use nuncio_core::conversation::Conversation;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Dial, Fetch};
+use nuncio_engine::relay::NewPost;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use url::Url;
@@ -207,7 +208,7 @@ impl Relay for HttpRelay {
         read::conversation(self.ask("POST", "/conversations", Some(body)).await?)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
         let mut body = json!({
             "client_message_id": post.client_id,
             "content_type": post.content_type,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, MessageRef, NewMessage, StreamId};
+use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
 use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::principal::Principal;
@@ -118,14 +118,8 @@ impl Relay for LocalRelay {
         Ok(self.engine.relay().open_conversation(&self.caller, new).await?.0.conversation)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError> {
-        let new = NewPost {
-            client_id: post.client_id.clone(),
-            content_type: post.content_type,
-            subtype: post.subtype,
-            envelope: post.envelope.clone(),
-        };
-        Ok(self.engine.relay().post_message(&self.caller, conversation, new).await?.posted.seq)
+    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
+        Ok(self.engine.relay().post_message(&self.caller, conversation, post).await?.posted.seq)
     }
 
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {

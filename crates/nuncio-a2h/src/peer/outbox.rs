@@ -1,18 +1,18 @@
 //! Outgoing messages: sealed and stored before they are sent. Messages of a previous process are sent by the next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use nuncio_core::Code;
 use nuncio_core::audit::references::MessageReference;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{ContentType, Conversation, MessageRef, MsgSubtype, NewMessage};
+use nuncio_core::conversation::{ContentType, Conversation, MessageRef, MsgSubtype};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Addressee, KeyReview, PlaintextMessage, SealError};
+use nuncio_engine::relay::NewPost;
+use nuncio_identity::seal::{Addressee, KeyReview, PlaintextMessage, SealError, SealIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ use super::error::SendError;
 use super::send_slots::SendSlot;
 use super::{InboundMessage, Peer, lock};
 use crate::client::RelayError;
+use crate::wire::message::Sealed;
 
 /// Name prefix of messages that wait to be sent.
 pub(super) const OUTBOX: &str = "peer/out/";
@@ -27,8 +28,8 @@ pub(super) const OUTBOX: &str = "peer/out/";
 /// Longest delay between retries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a message is sealed again because a session ended meanwhile.
-const TRIES: usize = 3;
+/// How often a message is sealed again because a session must start or ended meanwhile.
+const SEAL_AGAIN: usize = 3;
 
 /// Stored form of a sealed message until it is sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ pub(super) struct OutgoingMessage {
     client_id: ClientMessageId,
     content_type: ContentType,
     subtype: Option<MsgSubtype>,
-    envelope: String,
+    envelope: Sealed,
     until: Timestamp,
 }
 
@@ -64,15 +65,13 @@ impl OutgoingMessage {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    fn post(&self, sender: &Recipient) -> Option<NewMessage> {
-        Some(NewMessage {
+    fn new_post(&self) -> NewPost {
+        NewPost {
             client_id: self.client_id.clone(),
-            sender: sender.clone(),
-            device: None,
             content_type: self.content_type,
             subtype: self.subtype,
-            envelope: STANDARD.decode(&self.envelope).ok()?.into(),
-        })
+            envelope: Arc::clone(&self.envelope.0),
+        }
     }
 }
 
@@ -127,9 +126,9 @@ impl Peer {
         let subtype = Some(MsgSubtype::ArtifactToolCall);
         let leaving = self.prepare(&send_slot, new, ContentType::Artifact, subtype, payload).await?;
         let seq = self.send_sealed(&send_slot, &leaving).await?;
-        let id = MessageRef { conversation: leaving.conversation.clone(), seq }.id().ok();
-        let envelope = STANDARD.decode(&leaving.envelope).ok().map(|bytes| Digest::of_bytes(&bytes));
-        Ok(id.zip(envelope).map(|(id, envelope)| MessageReference { envelope, id }))
+        let envelope = Digest::of_bytes(&leaving.envelope.0);
+        let id = MessageRef { conversation: leaving.conversation, seq }.id().ok();
+        Ok(id.map(|id| MessageReference { envelope, id }))
     }
 
     /// Seals and stores a message for all members of a conversation.
@@ -142,7 +141,7 @@ impl Peer {
         payload: Value,
     ) -> Result<OutgoingMessage, SendError> {
         let conversation = self.conversation(&send_slot.conversation).await?;
-        let letter = PlaintextMessage {
+        let plaintext = PlaintextMessage {
             conversation: conversation.id.clone(),
             conversation_type: conversation.kind,
             client_id,
@@ -152,50 +151,59 @@ impl Peer {
             created_at: self.now(),
             payload,
         };
-        for _ in 1..TRIES {
-            let to = self.addressees(&conversation).await?;
-            match self.seal(letter.clone(), to, send_slot.until).await {
-                // The other side lost the session between the two steps.
-                Err(SendError::Seal(SealError::NeedsOneTimeKey(_))) => {}
-                done => return done,
-            }
-        }
-        let to = self.addressees(&conversation).await?;
-        self.seal(letter, to, send_slot.until).await
+        let until = send_slot.until;
+        let sealed = self.seal_for(&conversation, move |party, to| {
+            let mut leaving = None;
+            // Stored in the same write as the new key state.
+            party.seal_and_save(&plaintext, to, |envelope| {
+                let stored = leaving.insert(OutgoingMessage {
+                    conversation: plaintext.conversation.clone(),
+                    client_id: plaintext.client_id.clone(),
+                    content_type: plaintext.content_type,
+                    subtype: plaintext.subtype,
+                    envelope: Sealed(envelope.into()),
+                    until,
+                });
+                let record = serde_json::to_vec(stored).unwrap_or_default();
+                vec![(format!("{OUTBOX}{}", stored.client_id), Some(record))]
+            })?;
+            Ok(leaving)
+        });
+        sealed.await?.ok_or_else(|| SendError::Fault("nothing was sealed".to_owned()))
     }
 
-    /// Seals, and stores the message in the same write as the new key state.
-    async fn seal(
+    /// Seals something for the trusted devices of all members of a conversation: again with one-time keys if a session
+    /// must start.
+    pub(super) async fn seal_for<T: Send + 'static>(
         &self,
-        letter: PlaintextMessage,
-        to: Vec<(KeyBundle, Option<OneTimeKey>)>,
-        until: Timestamp,
-    ) -> Result<OutgoingMessage, SendError> {
-        self.with_party(move |party| {
-            let (conversation, client_id) = (letter.conversation.clone(), letter.client_id.clone());
-            let (content_type, subtype) = (letter.content_type, letter.subtype);
-            let mut leaving = None;
-            let to: Vec<_> = to
-                .iter()
-                .map(|(bundle, one_time_key)| Addressee { bundle, one_time_key: one_time_key.as_ref() })
-                .collect();
-            party.seal_and_save(&letter, &to, |envelope| {
-                let kept = OutgoingMessage {
-                    conversation,
-                    client_id,
-                    content_type,
-                    subtype,
-                    envelope: STANDARD.encode(envelope),
-                    until,
-                };
-                let record = serde_json::to_vec(&kept).unwrap_or_default();
-                let name = format!("{OUTBOX}{}", kept.client_id);
-                leaving = Some(kept);
-                vec![(name, Some(record))]
-            })?;
-            leaving.ok_or_else(|| SendError::Fault("nothing was sealed".to_owned()))
-        })
-        .await?
+        conversation: &Conversation,
+        seal: impl Fn(&mut SealIdentity, &[Addressee<'_>]) -> Result<T, SealError> + Send + Sync + 'static,
+    ) -> Result<T, SendError> {
+        let seal = Arc::new(seal);
+        let mut to = self.trusted_devices(conversation).await?;
+        let mut again = 0..SEAL_AGAIN;
+        loop {
+            let seal = Arc::clone(&seal);
+            let (tried, sealed) = self
+                .with_party(move |party| {
+                    let devices = to.iter().map(|(bundle, key)| Addressee { bundle, one_time_key: key.as_ref() });
+                    let sealed = seal(party, &devices.collect::<Vec<_>>());
+                    (to, sealed)
+                })
+                .await?;
+            to = tried;
+            match sealed {
+                Err(SealError::NeedsOneTimeKey(devices)) if again.next().is_some() => {
+                    for (bundle, key) in &mut to {
+                        let id = bundle.keys.id();
+                        if devices.iter().any(|(owner, device)| *owner == id.owner && *device == id.device) {
+                            *key = Some(self.inner.relay.one_time_key(&id).await?);
+                        }
+                    }
+                }
+                done => return Ok(done?),
+            }
+        }
     }
 
     /// Sends a sealed message with retries until its deadline. A rate-limited call is not retried here: it is sealed
@@ -205,11 +213,9 @@ impl Peer {
     }
 
     async fn post(&self, leaving: &OutgoingMessage) -> Result<u64, SendError> {
-        let post =
-            leaving.post(self.me()).ok_or_else(|| SendError::Fault("what was kept cannot be read".to_owned()))?;
         let mut pause = Duration::from_millis(200);
         let sent = loop {
-            let wait = match self.inner.relay.post(&leaving.conversation, &post).await {
+            let wait = match self.inner.relay.post(&leaving.conversation, leaving.new_post()).await {
                 Err(RelayError::TooMany { seconds, .. }) if !leaving.is_call() => Duration::from_secs(seconds.max(1)),
                 Err(error) if error.is_retryable() => {
                     pause = (pause * 2).min(MAX_PAUSE);
@@ -233,7 +239,7 @@ impl Peer {
     /// Deletes the stored message, because it was sent or never will be.
     async fn left(&self, client_id: &ClientMessageId) -> Result<(), SendError> {
         let name = format!("{OUTBOX}{client_id}");
-        let keep = std::sync::Arc::clone(&self.inner.keep);
+        let keep = Arc::clone(&self.inner.keep);
         let saved = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
         Ok(saved.map_err(|_| SendError::Fault("the storage task was aborted".to_owned()))??)
     }
@@ -255,8 +261,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Trusted devices of all members of a conversation, with a one-time key where a session must start.
-    pub(super) async fn addressees(
+    /// Trusted devices of all members of a conversation, without one-time keys.
+    async fn trusted_devices(
         &self,
         conversation: &Conversation,
     ) -> Result<Vec<(KeyBundle, Option<OneTimeKey>)>, SendError> {
@@ -268,15 +274,7 @@ impl Peer {
                 true if matches!(member, Recipient::Agent(_)) => continue,
                 true => self.trusted(member).await.unwrap_or_default(),
             };
-            for bundle in bundles {
-                let (kind, asked) = (conversation.kind, bundle.clone());
-                let wants = self.with_party(move |party| party.needs_one_time_key(kind, &asked)).await??;
-                let one_time_key = match wants {
-                    true => Some(self.inner.relay.one_time_key(&bundle.keys.id()).await?),
-                    false => None,
-                };
-                all.push((bundle, one_time_key));
-            }
+            all.extend(bundles.into_iter().map(|bundle| (bundle, None)));
         }
         Ok(all)
     }

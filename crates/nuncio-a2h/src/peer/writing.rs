@@ -10,7 +10,7 @@ use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::relay::{MAX_STREAM_PIECE, MAX_STREAM_START};
-use nuncio_identity::seal::{Addressee, NewStream, SealedPiece, StreamSealer};
+use nuncio_identity::seal::{NewStream, SealedPiece, StreamSealer};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -73,15 +73,11 @@ impl Peer {
         if conversation.kind != ConversationType::H2a {
             return Ok(None);
         }
-        let to = self.addressees(&conversation).await?;
         let stream = StreamId::parse(&timed_name(&*self.inner.entropy, "s_", self.now()));
         let stream = stream.map_err(|why| SendError::Fault(why.to_string()))?;
         let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.now() };
-        let begun = self.with_party(move |party| {
-            let to = to.iter().map(|(bundle, key)| Addressee { bundle, one_time_key: key.as_ref() });
-            party.begin_stream(new, &to.collect::<Vec<_>>())
-        });
-        let (envelope, sealer) = begun.await??;
+        let begun = self.seal_for(&conversation, move |party, to| party.begin_stream(new.clone(), to));
+        let (envelope, sealer) = begun.await?;
         if envelope.len() > MAX_STREAM_START {
             tracing::debug!(conversation = %id, "a person has too many devices to stream to");
             return Ok(None);

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, RelayEventKind};
 use nuncio_a2h::wire::artifact::Outcome;
 use nuncio_core::bundle::SealMode;
-use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, NewMessage};
+use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
 use nuncio_core::digest::canonical;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::relay::NewPost;
 use nuncio_identity::seal::{Addressee, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
 use nuncio_testkit::a2h::{PeerNetwork, SealedDevice};
@@ -77,15 +78,13 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
     };
     let addressee = Addressee { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
     let envelope = party.seal(&letter, &[addressee]).unwrap();
-    let post = NewMessage {
+    let post = NewPost {
         client_id,
-        sender: at.me().clone(),
-        device: None,
         content_type: ContentType::Artifact,
         subtype: Some(MsgSubtype::ArtifactToolCall),
         envelope: envelope.into(),
     };
-    at.post(&conversation.id, &post).await.unwrap();
+    at.post(&conversation.id, post).await.unwrap();
     let mut after = None;
     let answer = loop {
         let events = at.events(after).await.unwrap();
