@@ -31,6 +31,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::{KeyStore, KeyStoreError, OpenError, SealIdentity};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio::task::JoinHandle;
@@ -105,7 +106,8 @@ impl PeerHandler for IgnoreMessages {
     async fn on_message(&self, _: &Peer, _: InboundMessage) {}
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// Stored in this form until it is handled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InboundMessage {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
@@ -115,6 +117,7 @@ pub struct InboundMessage {
     pub content_type: ContentType,
     pub payload: Value,
     /// Digest of the sealed envelope; `None` for a message that an earlier version received.
+    #[serde(default)]
     pub envelope: Option<Digest>,
     /// Whether its keys give forward secrecy.
     pub mode: SealMode,

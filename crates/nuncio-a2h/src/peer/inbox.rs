@@ -2,11 +2,8 @@
 
 use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationType, NewMessage};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId};
 use nuncio_identity::seal::{OpenError, PlaintextMessage, RelayMetadata};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::error::SendError;
 use super::{InboundMessage, Peer, UnopenedMessage, lock};
@@ -20,27 +17,9 @@ const INBOX: &str = "peer/in/";
 struct ReceivedMessage {
     conversation: ConversationId,
     answer: Option<ToolResponse>,
-    arrived: Option<StoredInbound>,
+    arrived: Option<InboundMessage>,
     /// Whether the sender had lost the session, so that later messages must be sent again.
     rekeyed: bool,
-}
-
-/// Stored form of a message until it is handled.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredInbound {
-    conversation: ConversationId,
-    conversation_type: ConversationType,
-    seq: u64,
-    sender: Recipient,
-    device: DeviceId,
-    content_type: ContentType,
-    payload: Value,
-    /// `None` in records of an earlier version.
-    #[serde(default)]
-    envelope: Option<Digest>,
-    mode: nuncio_core::bundle::SealMode,
-    sealed_at: nuncio_core::time::Timestamp,
-    at: nuncio_core::time::Timestamp,
 }
 
 impl Peer {
@@ -147,7 +126,7 @@ impl Peer {
                         answer = Some(response);
                         return Vec::new();
                     }
-                    let message = StoredInbound {
+                    let message = InboundMessage {
                         conversation: posted.conversation.clone(),
                         conversation_type: kind,
                         seq: posted.seq,
@@ -183,7 +162,7 @@ impl Peer {
         if came.rekeyed {
             self.call_again(&came.conversation);
         }
-        Ok(Ok(came.arrived.map(InboundMessage::from)))
+        Ok(Ok(came.arrived))
     }
 
     /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
@@ -244,32 +223,12 @@ impl Peer {
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(INBOX)? {
             let record = self.inner.keep.load(&name)?;
-            match record.and_then(|record| serde_json::from_slice::<StoredInbound>(&record).ok()) {
-                Some(arrived) => self.handle(arrived.into()),
+            match record.and_then(|record| serde_json::from_slice::<InboundMessage>(&record).ok()) {
+                Some(arrived) => self.handle(arrived),
                 None => self.inner.keep.save(vec![(name, None)])?,
             }
         }
         Ok(())
-    }
-}
-
-impl From<StoredInbound> for InboundMessage {
-    fn from(arrived: StoredInbound) -> Self {
-        let StoredInbound { conversation, conversation_type, seq, sender, device, content_type, payload, .. } = arrived;
-        let StoredInbound { envelope, mode, sealed_at, at, .. } = arrived;
-        Self {
-            conversation,
-            conversation_type,
-            seq,
-            sender,
-            device,
-            content_type,
-            payload,
-            envelope,
-            mode,
-            sealed_at,
-            at,
-        }
     }
 }
 
