@@ -15,11 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-judge", &["nuncio-core"]),
     ("nuncio-engine", &["nuncio-core", "nuncio-judge"]),
-    ("nuncio-aap", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
-    ("nuncio-a2h", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
-    ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     (
         "nuncio-backend",
         &[
@@ -58,10 +54,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-judge",
             "nuncio-engine",
             "nuncio-http",
-            "nuncio-aap",
-            "nuncio-skill",
-            "nuncio-anp",
-            "nuncio-a2h",
             "nuncio-backend",
             "nuncio-confine",
             "nuncio-store",
@@ -76,13 +68,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-core",
             "nuncio-engine",
             "nuncio-server",
-            "nuncio-aap",
-            "nuncio-anp",
-            "nuncio-a2h",
             "nuncio-identity",
             "nuncio-judge",
             "nuncio-http",
-            "nuncio-skill",
             "nuncio-backend",
             "nuncio-confine",
             "nuncio-device",
@@ -95,21 +83,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &["nuncio-skill"]),
 ];
 
-/// Libraries that only some crates may name.
+/// What the crate of a front may depend on. A crate with `src/server/front.rs` is one.
+const FRONT_MAY_USE: &[&str] = &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"];
+/// The crates that may depend on every front.
+const MAY_USE_FRONTS: &[&str] = &["nuncio-server", "nuncio"];
+
+/// Libraries that only some crates may name; every front may also name axum.
 const RESERVED: &[(&str, &[&str])] = &[
-    (
-        "axum",
-        &[
-            "nuncio-server",
-            "nuncio-device",
-            "nuncio-aap",
-            "nuncio-skill",
-            "nuncio-anp",
-            "nuncio-a2h",
-            "nuncio-http",
-            "nuncio-bench",
-        ],
-    ),
+    ("axum", &["nuncio-server", "nuncio-device", "nuncio-http", "nuncio-bench"]),
     ("rusqlite", &["nuncio-attacks", "nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
@@ -120,19 +101,19 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
-/// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
-/// only it may name.
-const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-a2h"];
-const ROOMS: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
+/// Modules of a front's crate, and the library that only they may name.
+const HTTP_MODULES: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut faults = Vec::new();
-    for (folder, manifest) in manifests(root)? {
-        check_dependencies(&manifest, &mut faults);
-        let name = manifest["package"]["name"].as_str().unwrap_or_default();
-        if PROTOCOLS.contains(&name) {
-            for (room, library) in ROOMS {
-                check_library_stays_in(room, library, &folder.join("src"), &mut faults)?;
+    let manifests = manifests(root)?;
+    let is_front = |folder: &Path| folder.join("src/server/front.rs").is_file();
+    let fronts: Vec<_> = manifests.iter().filter(|(folder, _)| is_front(folder)).map(|(_, it)| name(it)).collect();
+    for (folder, manifest) in &manifests {
+        check_dependencies(manifest, &fronts, &mut faults);
+        if fronts.contains(&name(manifest)) {
+            for (module, library) in HTTP_MODULES {
+                check_library_stays_in(module, library, &folder.join("src"), &mut faults)?;
             }
         }
     }
@@ -161,36 +142,44 @@ fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
     folders.into_iter().map(read).collect()
 }
 
-fn check_dependencies(manifest: &Table, faults: &mut Vec<String>) {
-    let name = manifest["package"]["name"].as_str().unwrap_or_default();
+fn name(manifest: &Table) -> &str {
+    manifest["package"]["name"].as_str().unwrap_or_default()
+}
+
+fn check_dependencies(manifest: &Table, fronts: &[&str], faults: &mut Vec<String>) {
+    let name = name(manifest);
+    let is_front = fronts.contains(&name);
     let may_use: BTreeMap<_, _> = MAY_USE.iter().copied().collect();
-    let Some(allowed) = may_use.get(name) else {
+    let Some(allowed) = may_use.get(name).or(is_front.then_some(&FRONT_MAY_USE)) else {
         faults.push(format!("{name}: say in xtask/src/tidy.rs what it may depend on"));
         return;
     };
     let empty = Table::new();
     let dependencies = manifest.get("dependencies").and_then(|section| section.as_table()).unwrap_or(&empty);
     for dependency in dependencies.keys() {
-        if may_use.contains_key(dependency.as_str()) && !allowed.contains(&dependency.as_str()) {
+        let is_other_front = fronts.contains(&dependency.as_str());
+        let is_allowed = allowed.contains(&dependency.as_str()) || is_other_front && MAY_USE_FRONTS.contains(&name);
+        if (may_use.contains_key(dependency.as_str()) || is_other_front) && !is_allowed {
             faults.push(format!("{name} depends on {dependency}; it may use: {}", allowed.join(", ")));
         }
         let reserved = RESERVED.iter().find(|(library, _)| library == dependency);
-        if let Some((_, owners)) = reserved.filter(|(_, owners)| !owners.contains(&name)) {
+        let may_name = |owners: &[&str]| owners.contains(&name) || is_front && dependency == "axum";
+        if let Some((_, owners)) = reserved.filter(|(_, owners)| !may_name(owners)) {
             faults.push(format!("{name} depends on {dependency}, which only {} may", owners.join(", ")));
         }
     }
 }
 
-fn check_library_stays_in(room: &str, library: &str, folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
+fn check_library_stays_in(module: &str, library: &str, folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.file_stem().is_some_and(|stem| stem == room) {
+        if path.file_stem().is_some_and(|stem| stem == module) {
             continue;
         }
         if path.is_dir() {
-            check_library_stays_in(room, library, &path, faults)?;
+            check_library_stays_in(module, library, &path, faults)?;
         } else if fs::read_to_string(&path)?.contains(library) {
-            faults.push(format!("{}: only {room}.rs and what is below it may name {library}", path.display()));
+            faults.push(format!("{}: only {module}.rs and what is below it may name {library}", path.display()));
         }
     }
     Ok(())

@@ -12,7 +12,6 @@ pub mod client;
 mod error;
 #[cfg(feature = "server")]
 mod lift;
-pub mod openapi;
 #[cfg(feature = "client")]
 pub mod peer;
 pub mod project;

@@ -70,11 +70,10 @@ fn with_english(english: &str, others: Option<&LocalText>) -> BTreeMap<String, S
 }
 
 /// Parts of a declared agent that a manifest cannot express.
-#[must_use]
-pub fn unsaid(agent: &Agent) -> Vec<String> {
-    let mut unsaid = Vec::new();
+pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
+    let mut inexpressible = Vec::new();
     for (tool, _) in agent.device_tools() {
-        let mut lost = |what: &str| unsaid.push(format!("tool {}: {what}", tool.name));
+        let mut lost = |what: &str| inexpressible.push(format!("tool {}: {what}", tool.name));
         if tool.output.is_some() {
             lost("devices are not told what its result looks like");
         }
@@ -86,9 +85,10 @@ pub fn unsaid(agent: &Agent) -> Vec<String> {
         }
     }
     if agent.device_tools().next().is_some() {
-        unsaid.extend(agent.options.iter().map(|option| format!("option {}: people cannot set it", option.name)));
+        inexpressible
+            .extend(agent.options.iter().map(|option| format!("option {}: people cannot set it", option.name)));
     }
-    unsaid
+    inexpressible
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ run = { device = true }
 "#,
         );
         assert_eq!(
-            unsaid(&agent),
+            inexpressible(&agent),
             [
                 "tool run_it: devices are not told what its result looks like",
                 "tool run_it: its title is not said; the description is",

@@ -31,6 +31,7 @@ use crate::wire::{Answer, Page};
 mod agents;
 mod auth;
 mod conversations;
+mod front;
 mod keys;
 mod manifests;
 mod messages;
@@ -41,6 +42,7 @@ mod socket;
 mod users;
 mod webhooks;
 
+pub use front::A2hFront;
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
@@ -151,16 +153,9 @@ impl A2h {
     }
 }
 
-/// Path prefixes of this protocol.
-pub const PREFIXES: &[&str] = &["/a2h"];
-
 /// Routes; the caller of this function puts an [`Identity`] into each request.
 pub fn routes(a2h: A2h) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(a2h)
-}
-
-pub fn paths() -> impl Iterator<Item = &'static str> {
-    table().into_iter().map(|(path, _)| path)
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.
@@ -206,12 +201,6 @@ fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
 
 async fn method_not_allowed() -> A2hError {
     A2hError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header")
-}
-
-/// Response to a request that is refused before its route.
-#[must_use]
-pub fn refuse(error: &EngineError) -> Response {
-    A2hError::from(error.clone()).into_response()
 }
 
 impl IntoResponse for A2hError {

@@ -9,13 +9,9 @@ mod error;
 #[cfg(feature = "server")]
 mod lift;
 #[cfg(feature = "server")]
-pub mod openapi;
-#[cfg(feature = "server")]
 mod project;
 #[cfg(feature = "server")]
 pub mod server;
 
-#[cfg(feature = "server")]
-pub use project::unsaid;
 #[cfg(feature = "server")]
 pub use server::refuse;

@@ -72,24 +72,25 @@ fn capabilities(has: &Capabilities) -> Value {
 }
 
 /// Parts of an agent declaration that AAP cannot express.
-#[must_use]
-pub fn unsaid(agent: &Agent) -> Vec<String> {
-    let mut unsaid = Vec::new();
+pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
+    let mut inexpressible = Vec::new();
     if agent.owner.is_some() {
-        unsaid.push("agent.owner: clients are not told who answers for the agent".to_owned());
+        inexpressible.push("agent.owner: clients are not told who answers for the agent".to_owned());
     }
     if !agent.scopes.is_empty() {
-        unsaid.push("scope: clients are not told which permission a tool needs, nor how sensitive it is".to_owned());
+        inexpressible
+            .push("scope: clients are not told which permission a tool needs, nor how sensitive it is".to_owned());
     }
     for tool in agent.exposed_tools() {
         if tool.output.is_some() {
-            unsaid.push(format!("tool {}: clients are not told the shape of its result", tool.name));
+            inexpressible.push(format!("tool {}: clients are not told the shape of its result", tool.name));
         }
         if tool.human_authorization {
-            unsaid.push(format!("tool {}: clients are not told that an operator must approve each call", tool.name));
+            inexpressible
+                .push(format!("tool {}: clients are not told that an operator must approve each call", tool.name));
         }
     }
-    unsaid
+    inexpressible
 }
 
 /// `SessionInfo` with redacted secrets.

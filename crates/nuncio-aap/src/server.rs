@@ -23,11 +23,14 @@ use serde_json::json;
 use crate::{lift, project};
 
 mod body;
+mod front;
 mod refuse;
 mod sse;
 
+pub use front::AapFront;
 pub use refuse::refuse;
 
+use front::BASE;
 use refuse::AapError;
 use sse::EventId;
 
@@ -66,20 +69,15 @@ impl CachedMeta {
     }
 }
 
-/// Builds the router below `base` with its fallback. The server must add an [`Identity`] to each request. Paths
-/// include the base, because a nested router would rewrite the URI of every request.
-pub fn routes(base: &str, aap: Aap) -> Router {
+/// Builds the router with its fallback. The server must add an [`Identity`] to each request. Paths include the base,
+/// because a nested router would rewrite the URI of every request.
+pub fn routes(aap: Aap) -> Router {
     table()
         .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(&format!("{base}{path}"), methods))
+        .fold(Router::new(), |router, (path, methods)| router.route(&format!("{BASE}{path}"), methods))
         .method_not_allowed_fallback(method_not_allowed)
-        .route(&format!("{base}/{{*nowhere}}"), any(not_found))
+        .route(&format!("{BASE}/{{*nowhere}}"), any(not_found))
         .with_state(aap)
-}
-
-/// Paths of the routes, relative to AAP's base.
-pub fn paths() -> impl Iterator<Item = &'static str> {
-    table().into_iter().map(|(path, _)| path)
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.

@@ -11,7 +11,6 @@ pub mod client;
 pub mod directory;
 pub mod negotiate;
 pub mod negotiation;
-pub mod openapi;
 pub mod project;
 #[cfg(feature = "server")]
 pub mod server;

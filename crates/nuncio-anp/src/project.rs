@@ -1,10 +1,11 @@
-//! Builds ANP documents from declared agents. [`inexpressible`] lists what ANP cannot express.
+//! Builds ANP documents from declared agents.
 //!
 //! Documents have no proof and no timestamp: the same agent on the same host always gives the same bytes
 //! ([`crate::wire::canonical`]).
 
 #[cfg(feature = "client")]
 mod directory;
+#[cfg(feature = "server")]
 mod inexpressible;
 mod offers;
 mod openrpc;
@@ -20,7 +21,8 @@ use serde_json::{Map, Value};
 
 use crate::negotiation::SecurityProfile;
 
-pub use inexpressible::inexpressible;
+#[cfg(feature = "server")]
+pub(crate) use inexpressible::inexpressible;
 pub use offers::{ConversationState, OfferContext, ToolState};
 pub use openrpc::{CHAT, chat_method};
 

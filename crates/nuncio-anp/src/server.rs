@@ -29,11 +29,13 @@ mod direct;
 mod directory;
 mod discover;
 mod draft;
+mod front;
 mod message;
 mod negotiate;
 mod rpc;
 mod service;
 
+pub use front::AnpFront;
 pub use message::{DeliveryFailure, DirectMessage};
 
 use discover::Documents;
@@ -92,19 +94,19 @@ pub struct Anp {
     bodies: BodyLimits,
     identities: Arc<dyn Identities>,
     documents: Arc<Documents>,
-    keeper: Option<DirectoryIndex>,
+    directory: DirectoryIndex,
 }
 
 impl Anp {
     #[must_use]
-    pub fn new(engine: Engine, host: Host, bodies: BodyLimits, identities: Arc<dyn Identities>) -> Self {
-        Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), keeper: None }
-    }
-
-    #[must_use]
-    pub fn with_directory(mut self, keeper: DirectoryIndex) -> Self {
-        self.keeper = Some(keeper);
-        self
+    pub fn new(
+        engine: Engine,
+        host: Host,
+        bodies: BodyLimits,
+        identities: Arc<dyn Identities>,
+        directory: DirectoryIndex,
+    ) -> Self {
+        Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), directory }
     }
 }
 
@@ -114,17 +116,9 @@ impl fmt::Debug for Anp {
     }
 }
 
-/// Path prefixes of this protocol, including those of DID documents.
-pub const PREFIXES: &[&str] =
-    &[crate::wire::WELL_KNOWN, "/.well-known/did.json", "/agents", "/anp", registry::PATH, registry::DESCRIPTION];
-
 /// The routes. The server must add an [`Identity`] to each request.
 pub fn routes(anp: Anp) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(anp)
-}
-
-pub fn paths() -> impl Iterator<Item = &'static str> {
-    table().into_iter().map(|(path, _)| path)
 }
 
 /// The route table; tests compare it with the OpenAPI document.
@@ -215,8 +209,7 @@ fn has_anp_credentials(parts: &Parts) -> bool {
 }
 
 /// The response to a request that is refused before its route, or at the HTTP level.
-#[must_use]
-pub fn refuse(error: &EngineError) -> Response {
+fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);
     json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
 }

@@ -1,5 +1,5 @@
-//! HTTP code shared by the servers of all protocols: limited bodies, common headers, cacheable documents, paging,
-//! and by all [`pages`].
+//! HTTP code shared by the servers of all protocols: the trait of a protocol's server side, limited bodies, common
+//! headers, cacheable documents, paging, and by all [`pages`].
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -8,6 +8,7 @@ mod budget;
 mod caller;
 mod document;
 mod etag;
+pub mod front;
 mod headers;
 pub mod network;
 pub mod pages;

@@ -25,7 +25,7 @@ const TIME: Duration = Duration::from_secs(10);
 pub(crate) struct AgentHooks {
     pub(crate) engine: Engine,
     /// The client for addresses that agents' owners set.
-    pub(crate) way_out: LazyFetch,
+    pub(crate) way_out: Arc<LazyFetch>,
 }
 
 /// An HTTP client built at first use: most servers have no webhooks, and building it takes a while.
@@ -147,7 +147,7 @@ impl AgentHooks {
 
     /// The status of the answer, or why there is none.
     async fn ask(&self, request: FetchRequest) -> Result<u16, String> {
-        let fetch = self.way_out.as_ref().map_err(Clone::clone)?;
+        let fetch = (**self.way_out).as_ref().map_err(Clone::clone)?;
         jobs::status(fetch.fetch(request).await).map_err(|error| error.to_string())
     }
 }

@@ -9,7 +9,6 @@
 //! | `page` | what the first page shows, as its template wants it |
 //! | `inbox` | `/console/tasks`: the work that agents hand to people, and signing in |
 //! | `texts` | the words, one catalog a language in `locales/` |
-//! | `documents` | what each protocol publishes about an agent |
 //! | `assets` | the static files in `assets/`, compiled in |
 //!
 //! Templates are in `templates/`.
@@ -27,17 +26,16 @@ use nuncio_core::agent::Run;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Engine, Identity};
 use nuncio_http::BodyLimits;
+use nuncio_http::front::Front;
 use serde::Deserialize;
 
 use crate::serve::Exposure;
 
 mod assets;
-pub(crate) mod documents;
 mod inbox;
 mod page;
 mod texts;
 
-use documents::DocumentsOf;
 use nuncio_http::pages::Language;
 use page::{HomeRequest, HomeTemplate};
 
@@ -47,8 +45,8 @@ pub(crate) struct Console {
     pub(crate) engine: Engine,
     /// Decides whether the page asks for a key.
     pub(crate) exposure: Exposure,
-    /// The document links of every protocol, in display order.
-    pub(crate) documents: Arc<[DocumentsOf]>,
+    /// The fronts whose documents are linked, in display order.
+    pub(crate) fronts: Arc<[&'static dyn Front]>,
     /// How large what forms send may be.
     pub(crate) bodies: BodyLimits,
 }

@@ -5,12 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use nuncio_anp::directory::DirectoryIndex;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::Presets;
 use nuncio_skill::project::{HostInfo, OAuthEndpoints};
-use nuncio_skill::registry::Catalogue;
 use nuncio_skill::server::FindIssuer;
 use nuncio_skill::validate::validate;
 use url::Url;
@@ -34,8 +32,6 @@ pub(crate) struct Hosting {
     endpoints: Endpoints,
     timeout: Duration,
     files: Arc<Files>,
-    catalogue: Arc<Catalogue>,
-    keeper: Option<DirectoryIndex>,
     dids: Dids,
     /// The scopes that devices have texts for.
     presets: Arc<Presets>,
@@ -57,29 +53,7 @@ impl Hosting {
             contact: settings.provider.contact.clone(),
         };
         let timeout = Duration::from_secs(settings.limits.execution_seconds);
-        Self {
-            host,
-            issuers,
-            endpoints: Arc::default(),
-            timeout,
-            files: Arc::default(),
-            catalogue: Arc::default(),
-            keeper: None,
-            dids,
-            presets: Arc::default(),
-        }
-    }
-
-    /// Adds the catalogue of skills of other hosts.
-    pub(crate) fn with_catalogue(mut self, catalogue: &Arc<Catalogue>) -> Self {
-        self.catalogue = Arc::clone(catalogue);
-        self
-    }
-
-    /// Adds the directory of agents of other hosts.
-    pub(crate) fn with_keeper(mut self, keeper: &DirectoryIndex) -> Self {
-        self.keeper = Some(keeper.clone());
-        self
+        Self { host, issuers, endpoints: Arc::default(), timeout, files: Arc::default(), dids, presets: Arc::default() }
     }
 
     pub(crate) fn with_presets(mut self, presets: Arc<Presets>) -> Self {
@@ -89,14 +63,6 @@ impl Hosting {
 
     pub(crate) fn presets(&self) -> Arc<Presets> {
         Arc::clone(&self.presets)
-    }
-
-    pub(crate) fn keeper(&self) -> Option<&DirectoryIndex> {
-        self.keeper.as_ref()
-    }
-
-    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
-        Arc::clone(&self.catalogue)
     }
 
     pub(crate) fn dids(&self) -> &Dids {
@@ -127,9 +93,7 @@ impl Hosting {
             let message = format!("agent {}: its tools for people's devices make no manifest: {faults}", agent.name);
             StartError::new(Code::AgentFileInvalid, message)
         })?;
-        let whole = agent.skill.as_deref().map(|skill| (None, skill));
-        let tools = agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?)));
-        for (tool, skill) in whole.into_iter().chain(tools) {
+        for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
         }
         self.dids.admit(&agent.name)

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use ::http::{HeaderValue, StatusCode, Uri, header};
 use axum::Router;
@@ -13,30 +12,27 @@ use axum::routing::Route;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
 use nuncio_a2h::server::DeviceTokens as _;
-use nuncio_anp::server::Anp;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::{BodyBudget, BodyLimits};
+use nuncio_http::BodyLimits;
+use nuncio_http::front::PathRules;
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
 use crate::auth::Auth;
 use crate::console::{self, Console};
-use crate::hosting::Hosting;
+use crate::dids;
+use crate::fronts::{ServerParts, fronts};
 use crate::metrics::Metrics;
 use crate::serve::Exposure;
-use crate::settings::Settings;
-use crate::webhooks::WebhookSigner;
 
-mod anp;
-mod area;
 pub(crate) mod client_address;
 mod connection;
 mod cross_origin;
 mod identity;
 mod openapi;
 mod operators;
-mod protocols;
+mod paths;
 mod rate;
 mod request_id;
 mod resource;
@@ -44,7 +40,7 @@ mod resource;
 use client_address::TrustedProxies;
 use cross_origin::{AllowedOrigins, OriginCheck};
 use operators::Operators;
-use protocols::Refuse;
+use paths::PathOwners;
 use rate::RateLimits;
 use request_id::RequestLog;
 
@@ -56,82 +52,63 @@ struct Shared {
     proxies: Arc<TrustedProxies>,
     rates: Arc<RateLimits>,
     bodies: BodyLimits,
-    /// How errors are worded below which path, the longest first.
-    refusals: Vec<(&'static str, Refuse)>,
+    owners: PathOwners,
     metrics: Arc<Metrics>,
 }
 
 impl Shared {
-    /// The error response in the format of the protocol that owns the path.
+    /// The error response in the format of the front that owns the path.
     fn refuse(&self, path: &str, error: &EngineError) -> Response {
-        let owner = self
-            .refusals
-            .iter()
-            .find(|(prefix, _)| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-        owner.map_or(nuncio_aap::refuse as Refuse, |(_, refuse)| *refuse)(error)
+        self.owners.front(path).refuse(error)
+    }
+
+    fn rules(&self, path: &str) -> &'static PathRules {
+        self.owners.rules(path)
     }
 }
 
-/// The router with every layer, and the ANP server that sends messages for agents.
-#[expect(clippy::too_many_arguments, reason = "the parts are put together in one place")]
+/// The router with every layer.
 pub(crate) fn app(
-    engine: &Engine,
-    auth: &Auth,
-    hosting: &Hosting,
-    signer: &WebhookSigner,
-    settings: &Settings,
+    parts: &ServerParts<'_>,
+    routes: impl Iterator<Item = Router>,
     exposure: Exposure,
-    metrics: Arc<Metrics>,
     proxies: Arc<TrustedProxies>,
-) -> (Router, Anp) {
-    let limits = &settings.limits;
-    let bodies = BodyLimits {
-        bytes: limits.body_bytes,
-        time: Duration::from_secs(limits.body_seconds),
-        budget: BodyBudget::new(limits.body_bytes_in_flight),
-    };
-    let (protocols, anp) = protocols::mounted(engine, auth, hosting, settings, &bodies, &metrics);
-    let prefixes = |protocol: &protocols::MountedProtocol| {
-        let refuse = protocol.refuse;
-        protocol.prefixes.iter().map(move |prefix| (*prefix, refuse))
-    };
-    let mut refusals: Vec<_> = protocols.iter().flat_map(prefixes).collect();
-    // Below one protocol's path another may have its own.
-    refusals.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+) -> Router {
+    let ServerParts { engine, auth, settings, .. } = *parts;
     let shared = Shared {
         engine: engine.clone(),
         auth: auth.clone(),
         exposure,
         cross_origin: AllowedOrigins::new(&settings.cors.origins),
         proxies,
-        bodies: bodies.clone(),
+        bodies: parts.bodies.clone(),
         rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute, Arc::clone(engine.clock()))),
-        refusals,
-        metrics: Arc::clone(&metrics),
+        owners: PathOwners::new(),
+        metrics: Arc::clone(&parts.metrics),
     };
     let operators = Operators {
         engine: engine.clone(),
         issuers: Arc::clone(&auth.issuers),
-        metrics,
+        metrics: Arc::clone(&parts.metrics),
         metrics_open: settings.metrics.open,
-        openapi: openapi::document(&protocols::parts()),
-        base: hosting.host().base.as_str().into(),
-        jwks: Bytes::from(signer.jwks([auth.people.jwk()]).to_string()),
+        openapi: openapi::document(),
+        base: parts.hosting.host().base.as_str().into(),
+        jwks: Bytes::from(parts.signer.jwks([auth.people.jwk()]).to_string()),
     };
     let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
-    let documents = protocols.iter().map(|protocol| protocol.documents).collect();
+    let console =
+        Console { engine: engine.clone(), exposure, fronts: fronts().collect(), bodies: parts.bodies.clone() };
     let shared = Arc::new(shared);
     let (owners, owners_of_methods) = (Arc::clone(&shared), Arc::clone(&shared));
     let app = own
         .with_state(operators)
-        .merge(console::routes(Console { engine: engine.clone(), exposure, documents, bodies }))
+        .merge(console::routes(console))
         .fallback(move |uri: Uri| async move { not_found(&owners, &uri) });
     // Behind the routes it is for: it says nothing of those that come later.
-    let app = protocols
-        .into_iter()
-        .fold(app, |app, protocol| app.merge(protocol.routes))
-        .method_not_allowed_fallback(move |uri: Uri| async move { method_not_allowed(&owners_of_methods, &uri) });
-    (app.layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route })), anp)
+    routes
+        .fold(app.merge(dids::routes(engine, parts.hosting.dids())), Router::merge)
+        .method_not_allowed_fallback(move |uri: Uri| async move { method_not_allowed(&owners_of_methods, &uri) })
+        .layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route }))
 }
 
 /// Runs before the route of every request and on every response. One layer for all of

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nuncio_a2h::server::DeviceTokens as _;
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDids};
+use nuncio_anp::server::Anp;
 use nuncio_backend::brains::LocalBrains;
 use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
@@ -17,6 +18,7 @@ use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Engine, Limits, Ports};
+use nuncio_http::{BodyBudget, BodyLimits};
 use nuncio_store::SqliteStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -27,26 +29,28 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::admin;
-use crate::agent_hooks::{AgentHooks, LazyFetch};
+use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentPeers, SealFolder};
 use crate::agents::{AgentSource, Publisher};
+use crate::anp_identities::AnpIdentities;
 use crate::auth::did::{LocalPeers, Resolver};
 use crate::auth::{Auth, DidAuth, Issuers, PersonTokens, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{AddressSource, Dids};
 use crate::error::StartError;
+use crate::fronts::{self, ServerParts};
 use crate::hosting::Hosting;
 use crate::http::{self, client_address::TrustedProxies};
 use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, Runtimes, raise_descriptor_limit};
-use crate::messages::{self, Messages};
+use crate::messages::Messages;
 use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
 use crate::registry;
 use crate::retention;
 use crate::settings::{LoopbackAccess, RelaySetting, Settings};
 use crate::system::SystemEntropy;
-use crate::webhooks::{WebhookSigner, Webhooks, jobs};
+use crate::webhooks::WebhookSigner;
 
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -324,8 +328,6 @@ impl Server {
         let keeper = registry::agents::open(&engine, out, listing, local_dids, Some(&base)).await?;
         let herald = registry::agents::herald(&engine, Arc::clone(&fetch) as _, listing, local_dids, &dids, &base);
         let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())
-            .with_catalogue(crawler.catalogue())
-            .with_keeper(&keeper)
             .with_presets(settings.a2h.rules()?.presets);
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher =
@@ -351,8 +353,35 @@ impl Server {
         checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
-        let (app, anp) =
-            http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics, Arc::clone(&proxies));
+        let bodies = BodyLimits {
+            bytes: settings.limits.body_bytes,
+            time: Duration::from_secs(settings.limits.body_seconds),
+            budget: BodyBudget::new(settings.limits.body_bytes_in_flight),
+        };
+        let identities = Arc::new(AnpIdentities::new(&auth, &engine, &hosting));
+        let host =
+            nuncio_anp::project::Host { drafts: engine.drafts().is_enabled(), ..nuncio_anp::project::Host::new(&base) };
+        let anp = Anp::new(engine.clone(), host, bodies.clone(), identities, keeper.clone());
+        let parts = ServerParts {
+            engine: &engine,
+            auth: &auth,
+            hosting: &hosting,
+            settings,
+            bodies,
+            metrics,
+            signer,
+            fetch: Arc::clone(&fetch) as _,
+            fetch_for_agents: Arc::new(way_to_agents(settings, &with)?),
+            crawler: &crawler,
+            anp: &anp,
+            directory: &keeper,
+            directory_publisher: &herald,
+            stop: stop.clone(),
+            closed: closed.clone(),
+        };
+        let (routes, jobs): (Vec<_>, Vec<_>) =
+            fronts::start(&parts).into_iter().map(|front| (front.routes, front.jobs)).unzip();
+        let app = http::app(&parts, routes.into_iter(), exposure, Arc::clone(&proxies));
         let acceptor = Acceptor {
             app,
             tls,
@@ -380,20 +409,14 @@ impl Server {
             .with_keeper(keeper.clone(), Some(herald.clone()));
         let options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
-        let desk = desk.with_messages(Messages { engine: engine.clone(), anp: anp.clone(), client, dids: sender });
+        let desk = desk.with_messages(Messages { engine: engine.clone(), anp, client, dids: sender });
         let retention = settings.retention.clone();
         tasks.spawn(retention::run(engine.clone(), desk.checkpoints(), retention, stop.clone()));
         tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
-        tasks.spawn(person::forget_old_mail(engine.clone(), stop.clone()));
-        tasks.spawn(messages::deliver(anp, stop.clone(), closed.clone()));
         tasks.spawn(publisher.follow(stop.clone()));
-        tasks.spawn(crawler.run(stop.clone().cancelled_owned()));
-        tasks.spawn(keeper.run(stop.clone().cancelled_owned()));
-        tasks.spawn(herald.run(stop.clone().cancelled_owned()));
-        let webhooks = Webhooks { engine: engine.clone(), fetch, signer };
-        tasks.spawn(jobs::run(webhooks, stop.clone(), closed.clone()));
-        let agent_hooks = AgentHooks { engine: engine.clone(), way_out: way_to_agents(settings, &with)? };
-        tasks.spawn(jobs::run(agent_hooks, stop.clone(), closed.clone()));
+        for job in jobs.into_iter().flatten() {
+            tasks.spawn(job);
+        }
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
         Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, peers, _data: data })
     }

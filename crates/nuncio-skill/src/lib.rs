@@ -15,7 +15,7 @@ mod error;
 #[cfg(feature = "server")]
 mod lift;
 #[cfg(feature = "server")]
-pub mod openapi;
+mod openapi;
 #[cfg(feature = "server")]
 pub mod project;
 pub mod registry;

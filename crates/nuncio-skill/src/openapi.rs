@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 use crate::schema;
 
 /// OpenAPI `paths`, relative to the server's root.
-pub const PATHS: &str = include_str!("openapi/paths.json");
+pub(crate) const PATHS: &str = include_str!("openapi/paths.json");
 
 /// OpenAPI `components`.
-#[must_use]
-pub fn components() -> String {
+pub(crate) fn components() -> String {
     let mut schemas = schema::json_definitions();
     schemas["SkillError"] = schema::error_schema();
     schemas["RegistryPage"] = registry_page();

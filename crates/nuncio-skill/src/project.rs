@@ -1,5 +1,5 @@
 //! Creates this server's skill documents from declared agents. Creation always succeeds; the validator reports
-//! beforehand what the protocol cannot express.
+//! beforehand which skills have no valid description.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +12,16 @@ use crate::wire::{
     AuthConfig, AuthType, CustomAuth, EXECUTION_ID, EndpointRetry, IndexProvider, InvocationEndpoint, OAuth2Config,
     OutputDefinition, PROTOCOL_VERSION, ParameterDefinition, Provider, SkillDescriptor, SkillIndex, SkillIndexEntry,
 };
+
+mod inexpressible;
+
+pub(crate) use inexpressible::inexpressible;
+
+/// The skills of an agent with their tools. The skill that is the agent itself has none.
+pub fn skills(agent: &Agent) -> impl Iterator<Item = (Option<&Tool>, &Skill)> {
+    let whole = agent.skill.as_deref().map(|skill| (None, skill));
+    whole.into_iter().chain(agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?))))
+}
 
 /// Facts about the host that its documents contain.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,11 +26,12 @@ use crate::validate::Kind;
 mod discover;
 mod documents;
 mod executions;
+mod front;
 mod invoke;
 mod refuse;
 mod registry;
 
-pub use refuse::refuse;
+pub use front::SkillFront;
 
 use documents::Documents;
 use refuse::SkillError;
@@ -97,17 +98,9 @@ impl fmt::Debug for Skills {
     }
 }
 
-/// Path prefixes of this protocol.
-pub const PREFIXES: &[&str] = &["/.well-known/skill-sharing", "/skills", "/executions", "/registry"];
-
 /// Builds the router. The server must add an [`Identity`] to each request.
 pub fn routes(skills: Skills) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(skills)
-}
-
-/// Paths of the routes.
-pub fn paths() -> impl Iterator<Item = &'static str> {
-    table().into_iter().map(|(path, _)| path)
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.

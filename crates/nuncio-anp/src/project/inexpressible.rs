@@ -5,8 +5,7 @@ use nuncio_core::schema::Schema;
 use serde_json::Value;
 
 /// Lists the parts of a declared agent that ANP cannot express, as sentences for its author.
-#[must_use]
-pub fn inexpressible(agent: &Agent) -> Vec<String> {
+pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     for option in &agent.options {
         inexpressible.push(format!("option {}: callers cannot set it", option.name));

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::{Anp, json_response, refuse};
 use crate::client::AgentTarget;
-use crate::directory::{DirectoryIndex, PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
+use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
 use crate::wire::{CollectionPage, canonical};
 
 /// Responses depend only on the URL, so only the encoding varies.
@@ -25,13 +25,12 @@ const MAX_BYTES: usize = 16 * 1024;
 
 /// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
 pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response {
-    let Some(keeper) = anp.keeper() else { return nothing() };
     let asked = QueryParameters::of(request.uri());
     let wanted = match SearchQuery::read(asked.pairs()) {
         Ok(wanted) => wanted,
         Err(why) => return refuse(&EngineError::new(Code::BadRequest, why)),
     };
-    let found = keeper.find(&anp.host, |agent| anp.identities.agent_did(agent), &wanted);
+    let found = anp.directory.find(&anp.host, |agent| anp.identities.agent_did(agent), &wanted);
     let address = format!("{}{PATH}", anp.host.base);
     let here = asked.pairs().find(|(name, _)| *name == "cursor").map(|(_, cursor)| cursor);
     let next = found.next_cursor.as_deref().map(|next| asked.at(&address, Some(next)));
@@ -78,19 +77,21 @@ impl Registration {
 
 /// `POST /registry/agents`
 pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Response {
-    let Some(keeper) = anp.keeper().cloned() else { return nothing() };
     let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
     let by = match (asked.caller.take(), asked.challenge.take()) {
         (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) if keeper.accepts() != RegistrationPolicy::Anyone => return challenge,
+        (None, Some(challenge)) if anp.directory.accepts() != RegistrationPolicy::Anyone => return challenge,
         (None, _) => Principal::Anonymous,
     };
     let done = match Registration::target(&asked.body) {
         // The task continues if the client disconnects.
-        Ok(target) => finished(async move { keeper.register(&target, &by).await }).await,
+        Ok(target) => {
+            let directory = anp.directory.clone();
+            finished(async move { directory.register(&target, &by).await }).await
+        }
         Err(error) => Err(error),
     };
     let mut response = match done {
@@ -114,7 +115,6 @@ pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Respon
 
 /// `DELETE /registry/agents/{id}`
 pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> Response {
-    let Some(keeper) = anp.keeper().cloned() else { return nothing() };
     let mut asked = match anp.authenticate(request).await {
         Ok(asked) => asked,
         Err(refusal) => return refusal,
@@ -125,7 +125,10 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
         (None, None) => Principal::Anonymous,
     };
     let removed = match ListingId::parse(&id) {
-        Ok(id) => finished(async move { keeper.remove(&id, &by).await }).await,
+        Ok(id) => {
+            let directory = anp.directory.clone();
+            finished(async move { directory.remove(&id, &by).await }).await
+        }
         Err(_) => Err(not_registered(&id)),
     };
     match removed {
@@ -136,21 +139,14 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
 
 /// `GET /registry/ad.json`
 pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> Response {
-    let Some(keeper) = anp.keeper() else { return nothing() };
     let did = anp.identities.service_did();
     let document = anp.document(&format!("directory {}", did.as_deref().unwrap_or_default()), || {
-        let takes = keeper.accepts() != RegistrationPolicy::Nobody;
+        let takes = anp.directory.accepts() != RegistrationPolicy::Nobody;
         Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
     });
     match document {
         Some(document) => document.answer(&headers, VARY),
-        None => nothing(),
-    }
-}
-
-impl Anp {
-    fn keeper(&self) -> Option<&DirectoryIndex> {
-        self.keeper.as_ref()
+        None => refuse(&EngineError::new(Code::NotFound, "there is no directory here")),
     }
 }
 
@@ -162,10 +158,6 @@ async fn finished<T: Send + 'static>(
         Ok(outcome) => outcome,
         Err(_) => Err(EngineError::new(Code::Internal, "this went wrong here; try again")),
     }
-}
-
-fn nothing() -> Response {
-    refuse(&EngineError::new(Code::NotFound, "there is no directory here"))
 }
 
 fn refused(error: &EngineError) -> Response {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
+use nuncio_http::front::DocumentLink;
 use nuncio_http::pages::{Language, Switches};
 use serde_json::Value;
 
@@ -168,22 +169,18 @@ fn title(agent: &Agent) -> String {
 }
 
 fn view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -> AgentView {
-    let text = Texts::of(language);
-    let mut protocols: Vec<ProtocolView> = Vec::new();
-    for document in console.documents.iter().flat_map(|of| of(agent, text)) {
-        let view = DocumentView {
-            title: document.title,
-            request: document.request.unwrap_or_else(|| document.path.clone()),
-            path: document.path,
-            opens: document.opens,
-            arguments: document.arguments,
-            sends_key: document.needs_key && needs_key,
-        };
-        match protocols.last_mut().filter(|protocol| protocol.name == document.protocol) {
-            Some(protocol) => protocol.documents.push(view),
-            None => protocols.push(ProtocolView { name: document.protocol, documents: vec![view] }),
-        }
-    }
+    let document = |document: DocumentLink| DocumentView {
+        title: document.title.in_language(language.tag()).to_owned(),
+        request: document.request.unwrap_or_else(|| document.path.clone()),
+        path: document.path,
+        opens: document.opens,
+        arguments: document.arguments,
+        sends_key: document.needs_key && needs_key,
+    };
+    let protocols = console.fronts.iter().map(|front| ProtocolView {
+        name: front.title(),
+        documents: front.documents(agent).into_iter().map(document).collect(),
+    });
     AgentView {
         name: agent.name.to_string(),
         title: title(agent),
@@ -196,7 +193,7 @@ fn view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -
         }),
         tools: agent.exposed_tools().map(|tool| tool_view(agent, tool, language)).collect(),
         options: agent.options.iter().map(option_view).collect(),
-        protocols,
+        protocols: protocols.filter(|protocol| !protocol.documents.is_empty()).collect(),
     }
 }
 

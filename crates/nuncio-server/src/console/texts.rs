@@ -35,8 +35,7 @@ texts! {
         heading, version, owner, tools, no_tools, operator, arguments, required, on, trust, options, options_hint,
     }
     DocumentTexts {
-        heading, copy, aap_meta, aap_session, skill_index, a2h_manifest, anp_description, anp_did, anp_interface,
-        anp_call,
+        heading, copy,
     }
     /// Asking for a key.
     KeyTexts {

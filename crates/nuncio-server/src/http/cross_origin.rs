@@ -10,7 +10,6 @@ use nuncio_engine::EngineError;
 use nuncio_http::pages::sender::{RequestSender, sender};
 
 use super::Shared;
-use super::area::Area;
 use super::identity::is_forwarded;
 use crate::serve::Exposure;
 
@@ -89,7 +88,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
     match sender(request.headers(), host) {
         RequestSender::OwnPage | RequestSender::NoBrowser => Ok(None),
         // A link to a page or a public document runs nothing.
-        RequestSender::OtherSite if is_navigation(request) => Ok(None),
+        RequestSender::OtherSite if is_navigation(shared, request) => Ok(None),
         RequestSender::OtherSite => Err(cross_origin(shared.exposure)),
     }
 }
@@ -114,10 +113,10 @@ fn way_out(exposure: Exposure) -> &'static str {
 }
 
 /// Whether a person follows a link to something that does not act.
-fn is_navigation(request: &Request) -> bool {
+fn is_navigation(shared: &Shared, request: &Request) -> bool {
     let (method, path) = (request.method(), request.uri().path());
     let mode = request.headers().get("sec-fetch-mode");
-    mode.is_some_and(|mode| mode == "navigate") && Area::of(path).may_be_navigated_to(method, path)
+    mode.is_some_and(|mode| mode == "navigate") && shared.rules(path).may_be_navigated_to(method, path)
 }
 
 pub(super) fn host(request: &Request) -> Option<&str> {

@@ -1,5 +1,5 @@
 //! Who is asking: puts exactly one [`Identity`] into each request, which every protocol's routes read. Which
-//! credentials count depends on the [`Area`] of the path; a credential that does not count is refused, it is never
+//! credentials count depends on the [`PathRules`] of the path; a credential that does not count is refused, it is never
 //! taken for a request without one.
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -9,10 +9,10 @@ use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, EngineError, Identity};
+use nuncio_http::front::{PathRules, SignatureRule, TokenKind};
 use nuncio_http::{CredentialLocation, known_caller};
 
 use super::Shared;
-use super::area::Area;
 use super::request_id::RequestId;
 use crate::auth::did::{DidCheck, RequestHead};
 use crate::auth::{SignatureCheck, TokenCheck};
@@ -42,7 +42,7 @@ pub(super) fn is_found_by_signature(shared: &Shared, request: &Request) -> bool 
 /// Puts the identity into the request, looking up what has to be.
 pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(), Response> {
     let path = request.uri().path();
-    let is_public = Area::of(path).is_public_document(request.method(), path);
+    let is_public = shared.rules(path).is_public_document(request.method(), path);
     let identity = match find(shared, request) {
         FoundCredential::Identity(identity) => Ok(identity),
         FoundCredential::Signature => match by_signature(shared, request).await {
@@ -84,13 +84,12 @@ pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(
 /// route could still check.
 pub(super) fn forwarded_refusal(shared: &Shared, request: &Request) -> Option<Response> {
     let (path, headers) = (request.uri().path(), request.headers());
-    let area = Area::of(path);
-    let is_exempt = matches!(area, Area::Probe | Area::A2h) || area.is_public_document(request.method(), path);
+    let rules = shared.rules(path);
+    let is_exempt = !rules.serves_local || rules.is_public_document(request.method(), path);
     let is_unidentified = request.extensions().get() == Some(&Identity::Missing);
-    // Pages and skills also take a key in a cookie's session, a form or a body.
     let may_show_more = shows_signature(headers)
         || known_caller(request.extensions()).is_some()
-        || shared.engine.access().has_keys() && matches!(area, Area::Page | Area::Skill);
+        || shared.engine.access().has_keys() && rules.takes_keys_elsewhere;
     if is_exempt || !is_unidentified || may_show_more || !is_open_to_local(shared) || !is_forwarded(headers) {
         return None;
     }
@@ -124,19 +123,20 @@ enum FoundCredential<'a> {
 
 fn find<'a>(shared: &Shared, request: &'a Request) -> FoundCredential<'a> {
     let (path, headers) = (request.uri().path(), request.headers());
-    let area = Area::of(path);
-    let is_public = area.is_public_document(request.method(), path);
-    // Only skills and A2H agents are listed differently for different callers.
-    if area == Area::Probe || is_public && !matches!(area, Area::Skill | Area::A2h) {
+    let rules = shared.rules(path);
+    let is_public = rules.is_public_document(request.method(), path);
+    if is_public && !rules.public_varies {
         return FoundCredential::Identity(unidentified(shared, headers));
     }
     let sent = [bearer(headers), headers.get(API_KEY).and_then(|key| key.to_str().ok())];
     let token = sent.into_iter().flatten().find(|token| !token.is_empty() && !counts_as_none(shared, token));
     let found = match token {
-        Some(token) => find_by_token(shared, area, token),
-        None if checks_signature(area, headers) => FoundCredential::Signature,
-        None if ignores_signature(area, headers) => FoundCredential::Identity(Identity::Invalid),
-        None => FoundCredential::Identity(unidentified(shared, headers)),
+        Some(token) => find_by_token(shared, rules, token),
+        None => match signature_rule(rules, headers) {
+            SignatureRule::Checked => FoundCredential::Signature,
+            SignatureRule::Refused => FoundCredential::Identity(Identity::Invalid),
+            SignatureRule::LeftToRoute => FoundCredential::Identity(unidentified(shared, headers)),
+        },
     };
     match found {
         FoundCredential::Identity(Identity::Invalid | Identity::Expired(_)) if is_public => {
@@ -146,21 +146,18 @@ fn find<'a>(shared: &Shared, request: &'a Request) -> FoundCredential<'a> {
     }
 }
 
-fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> FoundCredential<'a> {
+fn find_by_token<'a>(shared: &Shared, rules: &PathRules, token: &'a str) -> FoundCredential<'a> {
     if let Some(identity) = shared.auth.dids.by_token(token) {
         return FoundCredential::Identity(match identity {
-            Identity::Known(caller) if area.takes_anp_tokens() => {
+            Identity::Known(caller) if rules.tokens.contains(&TokenKind::Did) => {
                 Identity::Known(shared.engine.access().linked(caller))
             }
             _ => Identity::Invalid,
         });
     }
     if shared.auth.people.knows(token) {
-        let counts = match token.starts_with(AGENT_TOKEN) {
-            true => area.takes_agent_tokens(),
-            false => area.takes_person_tokens(),
-        };
-        return if counts {
+        let kind = if token.starts_with(AGENT_TOKEN) { TokenKind::Agent } else { TokenKind::Device };
+        return if rules.tokens.contains(&kind) {
             FoundCredential::PersonOrAgent(token)
         } else {
             FoundCredential::Identity(Identity::Invalid)
@@ -225,18 +222,14 @@ fn is_open_to_local(shared: &Shared) -> bool {
     shared.exposure.is_open_to_local(shared.engine.access().has_keys())
 }
 
-fn checks_signature(area: Area, headers: &HeaderMap) -> bool {
-    // Skill Sharing checks its own scheme where it knows which skill is meant.
-    area.takes_did_signatures() && is_signed(headers) || area == Area::Aap && headers.contains_key(X_SIGNATURE)
-}
-
-/// Whether a request carries a signature that nothing in this area checks. It is refused like any credential that does
-/// not count. A2H has no routes for `local`, and takes no signature in a header.
-fn ignores_signature(area: Area, headers: &HeaderMap) -> bool {
-    match area {
-        Area::Metrics | Area::Page => shows_signature(headers),
-        Area::Anp | Area::Directory => headers.contains_key(X_SIGNATURE) && !is_signed(headers),
-        Area::Probe | Area::Aap | Area::Skill | Area::A2h | Area::Other => false,
+/// What happens to the signature of a request without a token, if it has one.
+fn signature_rule(rules: &PathRules, headers: &HeaderMap) -> SignatureRule {
+    if is_signed(headers) {
+        rules.did_signatures
+    } else if headers.contains_key(X_SIGNATURE) {
+        rules.key_signatures
+    } else {
+        SignatureRule::LeftToRoute
     }
 }
 

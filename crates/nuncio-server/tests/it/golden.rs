@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nuncio_server::{AgentSource, load_agents};
+use nuncio_http::front::Front;
+use nuncio_server::{AgentSource, fronts, load_agents};
 use nuncio_testkit::Gateway;
 
 fn examples() -> Vec<(String, PathBuf)> {
@@ -44,15 +45,14 @@ async fn every_example_matches_its_aap_snapshot() {
 }
 
 #[test]
-fn aap_losses_of_every_example_match_their_snapshot() {
+fn inexpressible_parts_of_every_example_match_their_snapshot() {
     for (name, folder) in examples() {
         let agents = load_agents(&AgentSource::Path(folder)).unwrap();
-        let unsaid: String = agents
-            .iter()
-            .flat_map(|(_, declared)| nuncio_aap::unsaid(&declared.agent))
-            .map(|line| line + "\n")
-            .collect();
-        assert_golden(&format!("{name}.aap.unsaid.txt"), &unsaid);
+        let parts = |front: &'static dyn Front| {
+            let parts = agents.iter().flat_map(move |(_, declared)| front.inexpressible(&declared.agent));
+            parts.map(move |part| format!("{}: {part}\n", front.name()))
+        };
+        assert_golden(&format!("{name}.unsaid.txt"), &fronts().flat_map(parts).collect::<String>());
     }
 }
 

@@ -166,9 +166,3 @@ impl IntoResponse for SkillError {
         response
     }
 }
-
-/// Error response for a request that was refused before its handler.
-#[must_use]
-pub fn refuse(error: &EngineError) -> Response {
-    SkillError::from(error.clone()).into_response()
-}

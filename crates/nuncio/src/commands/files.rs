@@ -1,6 +1,6 @@
 //! `nuncio init` and `nuncio lint`: the author's tools.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::declaration::STARTER;
 use nuncio_core::manifest::Presets;
-use nuncio_server::{AgentSource, describe_confinement, load_agents, program_notes};
+use nuncio_server::{AgentSource, describe_confinement, fronts, load_agents, program_notes};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -85,15 +85,14 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
                     let notes = program_notes(&declared.agent, &file.path);
                     json!({"confined": confinement(), "says": describe_confinement(confinement()), "notes": notes})
                 });
+                let inexpressible: BTreeMap<_, _> =
+                    fronts().map(|front| (front.protocol().as_str(), front.inexpressible(&declared.agent))).collect();
                 json!({
                     "file": file.path,
                     "agent": declared.agent.name,
                     "notes": notes,
                     "programs": programs,
-                    "unsaid": {
-                        "aap": nuncio_aap::unsaid(&declared.agent),
-                        "a2h": nuncio_a2h::project::unsaid(&declared.agent),
-                    },
+                    "unsaid": inexpressible,
                 })
             })
             .collect();
@@ -112,15 +111,12 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
         for note in program_notes(agent, &file.path) {
             println!("{} {note}", "note:".yellow().bold());
         }
-        let unsaid = nuncio_aap::unsaid(agent);
-        if !unsaid.is_empty() {
-            println!("{}", "AAP cannot express:".dimmed());
-            unsaid.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
-        }
-        let unsaid = nuncio_a2h::project::unsaid(agent);
-        if !unsaid.is_empty() {
-            println!("{}", "A2H cannot express:".dimmed());
-            unsaid.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
+        for front in fronts() {
+            let inexpressible = front.inexpressible(agent);
+            if !inexpressible.is_empty() {
+                println!("{}", format!("{} cannot express:", front.name()).dimmed());
+                inexpressible.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
+            }
         }
     }
     Ok(())

@@ -6,7 +6,9 @@ use anstream::{eprintln, println};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, describe_confinement, telemetry};
+use nuncio_server::{
+    AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, describe_confinement, fronts, telemetry,
+};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,21 +79,18 @@ fn greet(server: &Server, url: &str, json: bool) {
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        println!(
-            "{}",
-            json!({
-                "url": url,
-                "aap": format!("{url}/aap"),
-                "skills": format!("{url}/.well-known/skill-sharing"),
-                "anp": format!("{url}/.well-known/agent-descriptions"),
-                "a2h": format!("{url}/a2h"),
-                "agents": names,
-                "programs": has_programs.then(|| json!({
-                    "confined": confinement(),
-                    "says": describe_confinement(confinement()),
-                })),
-            })
-        );
+        let mut greeting = json!({
+            "url": url,
+            "agents": names,
+            "programs": has_programs.then(|| json!({
+                "confined": confinement(),
+                "says": describe_confinement(confinement()),
+            })),
+        });
+        for (key, path) in fronts().map(|front| front.entry_point().json) {
+            greeting[key] = format!("{url}{path}").into();
+        }
+        println!("{greeting}");
         return;
     }
     println!("{} serves", "Nuncio".bold());
@@ -99,11 +98,11 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {}  {}", agent.name.bold(), clean(agent.title.as_deref().unwrap_or_default()).dimmed());
     }
     println!();
-    let has_skills = !server.engine().skills().visible_to(None).is_empty();
-    let skills = has_skills.then_some(("skills", "/.well-known/skill-sharing"));
-    let always = [("agents", "/.well-known/agent-descriptions"), ("people", "/a2h/agents"), ("health", "/healthz")];
-    for (name, path) in [("page", "/"), ("AAP", "/aap/meta")].into_iter().chain(skills).chain(always) {
-        println!("  {name:<7}  {}", format!("{url}{path}").cyan());
+    let entry_points = fronts().map(|front| front.entry_point());
+    let used = entry_points.filter(|point| agents.iter().any(|agent| (point.shows)(agent)));
+    let links = used.map(|point| (point.label, point.document));
+    for (label, path) in std::iter::once(("page", "/")).chain(links).chain([("health", "/healthz")]) {
+        println!("  {label:<7}  {}", format!("{url}{path}").cyan());
     }
     println!();
     if has_programs {

@@ -65,6 +65,37 @@ fn examples_have_no_faults() {
 }
 
 #[test]
+fn lint_lists_what_each_protocol_cannot_express() {
+    let text = [
+        SCRIPTED,
+        "\n[[option]]\nname = \"tone\"\ntype = \"text\"\ndefault = \"plain\"\n",
+        "\n[[scope]]\nid = \"notes:write\"\nlabel = \"Write notes\"\nsensitivity = \"high\"\n",
+        "\n[[tool]]\nname = \"note\"\ndescription = \"Writes a note.\"\nscope = \"notes:write\"\n",
+        "input = { type = \"object\", properties = { text = { type = \"string\" } }, minProperties = 1 }\n",
+        "run = { command = [\"true\"] }\nskill = { type = \"task\", access = \"restricted\", auth = \"api_key\" }\n",
+        "\n[[tool]]\nname = \"look\"\ntitle = \"Look\"\ndescription = \"Looks.\"\nscope = \"notes:write\"\n",
+        "input = { type = \"object\" }\nrun = { device = true }\n",
+    ];
+    let home = Home::with_agent(&text.concat());
+    let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();
+    for (protocol, part) in [
+        ("aap", "scope: clients are not told which permission a tool needs, nor how sensitive it is"),
+        ("skill", "option tone: callers cannot set it"),
+        ("skill", "skill script/note: callers are not told which permission it needs, nor how sensitive it is"),
+        ("skill", "skill script/note: callers are not told the rule \"minProperties\" for its inputs as a whole"),
+        ("anp", "option tone: callers cannot set it"),
+        ("a2h", "tool look: its title is not said; the description is"),
+    ] {
+        let parts = unsaid[protocol].as_array().unwrap_or_else(|| panic!("{protocol} is not asked: {unsaid}"));
+        assert!(parts.contains(&json!(part)), "{protocol}: {part} in {unsaid}");
+    }
+    let shown = home.nuncio(&["lint", "agent.toml"]).run().stdout;
+    for name in ["AAP", "Skill Sharing", "ANP", "A2H"] {
+        assert!(shown.contains(&format!("{name} cannot express:")), "{shown}");
+    }
+}
+
+#[test]
 fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
     let home = Home::hotel();
     for folder in ["agents/a", "agents/b", "empty"] {

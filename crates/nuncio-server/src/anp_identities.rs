@@ -30,8 +30,8 @@ use crate::system::SystemEntropy;
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
-/// DIDs as the routes see them.
-pub(super) struct AnpIdentities {
+/// Implements the port of the ANP front.
+pub(crate) struct AnpIdentities {
     auth: Auth,
     engine: Engine,
     /// Host and port that agent descriptions are served from.
@@ -40,7 +40,7 @@ pub(super) struct AnpIdentities {
 }
 
 impl AnpIdentities {
-    pub(super) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
+    pub(crate) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
         let base = &hosting.host().base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
         Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()) }

@@ -1,0 +1,77 @@
+use axum::response::{IntoResponse as _, Response};
+use nuncio_core::agent::Agent;
+use nuncio_core::policy::Protocol;
+use nuncio_engine::EngineError;
+use nuncio_http::front::{DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, TokenKind, title};
+
+use crate::error::A2hError;
+use crate::project;
+
+/// No route serves `local`. Signatures are in bodies, so none in a header counts.
+const PATHS: &[PathRules] = &[PathRules {
+    is_public,
+    public_varies: true,
+    tokens: &[TokenKind::Device, TokenKind::Agent],
+    serves_local: false,
+    ..PathRules::new("/a2h")
+}];
+
+fn is_public(path: &str) -> bool {
+    let rest = path.strip_prefix("/a2h/agents").unwrap_or("-");
+    let is_of_agents = match rest.split('/').nth(2) {
+        None => rest.is_empty() || rest.starts_with('/'),
+        Some(part) => part == "manifests",
+    };
+    is_of_agents || matches!(path, "/a2h/scopes" | "/a2h/auth/keys")
+}
+
+/// A2H, as servers mount it.
+#[derive(Debug)]
+pub struct A2hFront;
+
+impl Front for A2hFront {
+    fn protocol(&self) -> Protocol {
+        Protocol::A2h
+    }
+
+    fn name(&self) -> &'static str {
+        "A2H"
+    }
+
+    fn title(&self) -> &'static str {
+        "A2H Capability Manifest v1"
+    }
+
+    fn entry_point(&self) -> EntryPoint {
+        EntryPoint { label: "people", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
+    }
+
+    fn paths(&self) -> &'static [PathRules] {
+        PATHS
+    }
+
+    fn refuse(&self, error: &EngineError) -> Response {
+        A2hError::from(error.clone()).into_response()
+    }
+
+    fn openapi(&self) -> OpenApiPart {
+        OpenApiPart {
+            prefix: "",
+            paths: include_str!("../openapi/paths.json"),
+            components: include_str!("../openapi/components.json").to_owned(),
+            routes: super::table().into_iter().map(|(path, _)| path.to_owned()).collect(),
+        }
+    }
+
+    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+        let manifest = || {
+            let title = title("What it may do on your devices", "它可在您的设备上做什么");
+            DocumentLink::document(title, format!("/a2h/agents/{}", agent.name))
+        };
+        agent.device_tools().next().map(|_| manifest()).into_iter().collect()
+    }
+
+    fn inexpressible(&self, agent: &Agent) -> Vec<String> {
+        project::inexpressible(agent)
+    }
+}

@@ -1,0 +1,70 @@
+use axum::response::Response;
+use nuncio_core::agent::Agent;
+use nuncio_core::policy::Protocol;
+use nuncio_engine::EngineError;
+use nuncio_http::front::{DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, SignatureRule, TokenKind, title};
+use serde_json::json;
+
+use crate::project;
+
+pub(super) const BASE: &str = "/aap";
+
+const PATHS: &[PathRules] = &[PathRules {
+    is_public: |path| path == "/aap/meta",
+    tokens: &[TokenKind::Agent],
+    did_signatures: SignatureRule::Checked,
+    key_signatures: SignatureRule::Checked,
+    ..PathRules::new(BASE)
+}];
+
+/// AAP, as servers mount it.
+#[derive(Debug)]
+pub struct AapFront;
+
+impl Front for AapFront {
+    fn protocol(&self) -> Protocol {
+        Protocol::Aap
+    }
+
+    fn name(&self) -> &'static str {
+        "AAP"
+    }
+
+    fn title(&self) -> &'static str {
+        "AAP v3"
+    }
+
+    fn entry_point(&self) -> EntryPoint {
+        EntryPoint { label: "AAP", document: "/aap/meta", json: ("aap", BASE), shows: |_| true }
+    }
+
+    fn paths(&self) -> &'static [PathRules] {
+        PATHS
+    }
+
+    fn refuse(&self, error: &EngineError) -> Response {
+        super::refuse(error)
+    }
+
+    fn openapi(&self) -> OpenApiPart {
+        OpenApiPart {
+            prefix: BASE,
+            paths: include_str!("../openapi/paths.json"),
+            components: include_str!("../openapi/components.json").to_owned(),
+            routes: super::table().into_iter().map(|(path, _)| format!("{BASE}{path}")).collect(),
+        }
+    }
+
+    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+        let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name})).collect();
+        let session = json!({"agent": {"name": agent.name, "tools": tools}});
+        vec![
+            DocumentLink::document(title("Description of all agents here", "本服务器全部智能体的描述"), "/aap/meta"),
+            DocumentLink::post(title("Begin a conversation", "开始一个对话"), "/aap/sessions", &session),
+        ]
+    }
+
+    fn inexpressible(&self, agent: &Agent) -> Vec<String> {
+        project::inexpressible(agent)
+    }
+}

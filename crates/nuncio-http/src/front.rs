@@ -1,0 +1,100 @@
+//! The server side of a protocol, as the server that mounts it and `nuncio lint` see it.
+
+use std::fmt;
+use std::pin::Pin;
+
+use axum::Router;
+use axum::response::Response;
+use nuncio_core::agent::Agent;
+use nuncio_core::policy::Protocol;
+use nuncio_engine::EngineError;
+
+mod documents;
+mod paths;
+mod sample;
+
+pub use documents::{DocumentLink, shell_quoted, title};
+pub use paths::{PathRules, SignatureRule, TokenKind};
+pub use sample::sample;
+
+/// The server side of a protocol. Nothing here needs a running server, so `nuncio lint` asks the same fronts that a
+/// server mounts; what runs is a [`FrontService`].
+pub trait Front: fmt::Debug + Send + Sync {
+    fn protocol(&self) -> Protocol;
+
+    /// Name for people, such as `AAP`.
+    fn name(&self) -> &'static str;
+
+    /// Name with the version, such as `AAP v3`.
+    fn title(&self) -> &'static str;
+
+    /// Where operators find it, for the message at start-up.
+    fn entry_point(&self) -> EntryPoint;
+
+    /// The paths that belong to it, and which credentials count there.
+    fn paths(&self) -> &'static [PathRules];
+
+    /// Response to a request that is refused before it reaches a route.
+    fn refuse(&self, error: &EngineError) -> Response;
+
+    fn openapi(&self) -> OpenApiPart;
+
+    /// Documents and requests that an agent's page links.
+    fn documents(&self, agent: &Agent) -> Vec<DocumentLink>;
+
+    /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
+    fn inexpressible(&self, agent: &Agent) -> Vec<String>;
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct EntryPoint {
+    pub label: &'static str,
+    /// First document to open.
+    pub document: &'static str,
+    /// Key in the JSON of `nuncio --json serve`, and the path behind it.
+    pub json: (&'static str, &'static str),
+    /// Whether an agent is shown there. The entry point is printed if one is.
+    pub shows: fn(&Agent) -> bool,
+}
+
+/// What a front adds to the OpenAPI document.
+#[derive(Debug)]
+pub struct OpenApiPart {
+    /// Prefix of `paths`.
+    pub prefix: &'static str,
+    /// OpenAPI `paths`.
+    pub paths: &'static str,
+    /// OpenAPI `components`.
+    pub components: String,
+    /// Paths of the routes, from the server's root. A test compares them with `paths`.
+    pub routes: Vec<String>,
+}
+
+/// Runs from the start of the server until it stops.
+pub type FrontJob = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A front that was given what it needs: the routes to mount, and the jobs that run meanwhile.
+#[derive(Default)]
+pub struct FrontService {
+    pub routes: Router,
+    pub jobs: Vec<FrontJob>,
+}
+
+impl FrontService {
+    #[must_use]
+    pub fn new(routes: Router) -> Self {
+        Self { routes, jobs: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with_job(mut self, job: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.jobs.push(Box::pin(job));
+        self
+    }
+}
+
+impl fmt::Debug for FrontService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontService").field("jobs", &self.jobs.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! Links to the documents that a front publishes about an agent, with `curl` commands for developers.
+
+use std::collections::BTreeMap;
+
+use nuncio_core::text::LocalText;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentLink {
+    pub title: LocalText,
+    pub path: String,
+    /// Whether following a link to it shows it.
+    pub opens: bool,
+    /// Path of the `curl` command; `path` if absent.
+    pub request: Option<String>,
+    /// Arguments of `curl` beside the address, quoted for a shell: `-d '…'`.
+    pub arguments: String,
+    /// Whether the command sends a key if the server asks for keys.
+    pub needs_key: bool,
+}
+
+impl DocumentLink {
+    /// A document that anyone may read.
+    #[must_use]
+    pub fn document(title: LocalText, path: impl Into<String>) -> Self {
+        Self { title, path: path.into(), opens: true, request: None, arguments: String::new(), needs_key: false }
+    }
+
+    /// A `POST` request with a JSON body.
+    #[must_use]
+    pub fn post(title: LocalText, path: impl Into<String>, body: &Value) -> Self {
+        let arguments = format!("-H 'content-type: application/json' -d {}", shell_quoted(&body.to_string()));
+        Self { opens: false, arguments, needs_key: true, ..Self::document(title, path) }
+    }
+}
+
+/// A title in the languages of the pages.
+#[must_use]
+pub fn title(english: impl Into<String>, chinese: impl Into<String>) -> LocalText {
+    let texts = [("en".to_owned(), english.into()), ("zh-CN".to_owned(), chinese.into())];
+    LocalText::in_languages(BTreeMap::from(texts)).expect("there are two texts")
+}
+
+#[must_use]
+pub fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_quoting_round_trips() {
+        assert_eq!(shell_quoted(r#"{"a":"b"}"#), r#"'{"a":"b"}'"#);
+        assert_eq!(shell_quoted("it's"), r"'it'\''s'");
+    }
+}

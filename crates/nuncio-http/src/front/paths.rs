@@ -1,0 +1,91 @@
+//! Which credentials count on which path, and what may be read without any.
+
+use http::Method;
+
+/// Rules for a prefix and the paths below it. API keys and tokens of issuers count everywhere but on public documents
+/// that are the same for everyone.
+#[derive(Debug, Clone, Copy)]
+pub struct PathRules {
+    pub prefix: &'static str,
+    /// Whether `GET` and `HEAD` read a document that is open to everyone. Wrong credentials do not matter there.
+    pub is_public: fn(&str) -> bool,
+    /// Whether public documents show more to some callers, so that callers are identified there too.
+    pub public_varies: bool,
+    /// Tokens of this server that count.
+    pub tokens: &'static [TokenKind],
+    /// Signatures by a DID.
+    pub did_signatures: SignatureRule,
+    /// Signatures by a signing key (`X-Signature`) on requests that no DID signed.
+    pub key_signatures: SignatureRule,
+    /// Whether routes also take a key from a form, a body or the session of a cookie.
+    pub takes_keys_elsewhere: bool,
+    /// Whether requests without credentials may count as `local`.
+    pub serves_local: bool,
+    /// Whether a link on another site may open it. Nothing behind such a link acts.
+    pub is_page: bool,
+}
+
+/// A kind of token that this server issues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Earned by a request that a DID signed.
+    Did,
+    /// Of a person's device.
+    Device,
+    /// Of an agent's account.
+    Agent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureRule {
+    /// The server checks it before the route runs.
+    Checked,
+    /// The route checks it, or serves everyone.
+    LeftToRoute,
+    /// It does not count: the request is refused like one with a wrong key.
+    Refused,
+}
+
+impl PathRules {
+    /// Nothing is public; no token of this server counts; signatures are left to the routes.
+    #[must_use]
+    pub const fn new(prefix: &'static str) -> Self {
+        Self {
+            prefix,
+            is_public: |_| false,
+            public_varies: false,
+            tokens: &[],
+            did_signatures: SignatureRule::LeftToRoute,
+            key_signatures: SignatureRule::LeftToRoute,
+            takes_keys_elsewhere: false,
+            serves_local: true,
+            is_page: false,
+        }
+    }
+
+    /// Documents for everyone.
+    #[must_use]
+    pub const fn public(prefix: &'static str) -> Self {
+        Self { is_public: |_| true, ..Self::new(prefix) }
+    }
+
+    #[must_use]
+    pub fn covers(&self, path: &str) -> bool {
+        path.strip_prefix(self.prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    #[must_use]
+    pub fn is_public_document(&self, method: &Method, path: &str) -> bool {
+        is_read(method) && (self.is_public)(path)
+    }
+
+    /// Whether a person may come here by a link from another site.
+    #[must_use]
+    pub fn may_be_navigated_to(&self, method: &Method, path: &str) -> bool {
+        is_read(method) && (self.is_page || (self.is_public)(path))
+    }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}

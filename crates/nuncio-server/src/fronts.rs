@@ -1,0 +1,116 @@
+//! The fronts of this server. Adding one is its crate and one line in [`FRONTS`].
+
+use std::sync::Arc;
+
+use ::http::request::Parts;
+use async_trait::async_trait;
+use nuncio_a2h::server::{A2h, A2hFront};
+use nuncio_aap::server::{Aap, AapFront};
+use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
+use nuncio_anp::server::{Anp, AnpFront};
+use nuncio_engine::Engine;
+use nuncio_engine::ports::Fetch;
+use nuncio_http::BodyLimits;
+use nuncio_http::front::{Front, FrontService};
+use nuncio_skill::crawl::Crawler;
+use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, Skills};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent_hooks::{AgentHooks, LazyFetch};
+use crate::auth::did::RequestHead;
+use crate::auth::{Auth, SignatureCheck, person};
+use crate::hosting::Hosting;
+use crate::messages;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::webhooks::{WebhookSigner, Webhooks, jobs};
+
+/// Each front and how it is started, in the order in which pages and commands show them.
+const FRONTS: &[(&dyn Front, fn(&ServerParts<'_>) -> FrontService)] =
+    &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
+
+/// Every front of this server.
+pub fn fronts() -> impl Iterator<Item = &'static dyn Front> {
+    FRONTS.iter().map(|(front, _)| *front)
+}
+
+pub(crate) fn start(parts: &ServerParts<'_>) -> Vec<FrontService> {
+    FRONTS.iter().map(|(_, start)| start(parts)).collect()
+}
+
+/// What the fronts and the server's own routes are made from.
+pub(crate) struct ServerParts<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) auth: &'a Auth,
+    pub(crate) hosting: &'a Hosting,
+    pub(crate) settings: &'a Settings,
+    pub(crate) bodies: BodyLimits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) signer: Arc<WebhookSigner>,
+    pub(crate) fetch: Arc<dyn Fetch>,
+    /// Client for the webhooks of agents' accounts.
+    pub(crate) fetch_for_agents: Arc<LazyFetch>,
+    /// Skills of other hosts.
+    pub(crate) crawler: &'a Crawler,
+    pub(crate) anp: &'a Anp,
+    /// Agents of other hosts.
+    pub(crate) directory: &'a DirectoryIndex,
+    /// Lists our agents in directories elsewhere.
+    pub(crate) directory_publisher: &'a DirectoryPublisher,
+    /// Nothing new begins.
+    pub(crate) stop: CancellationToken,
+    /// Everything ends.
+    pub(crate) closed: CancellationToken,
+}
+
+fn start_aap(parts: &ServerParts<'_>) -> FrontService {
+    FrontService::new(nuncio_aap::server::routes(Aap::new(parts.engine.clone(), parts.bodies.clone())))
+}
+
+fn start_skill(parts: &ServerParts<'_>) -> FrontService {
+    let (engine, hosting, crawler) = (parts.engine, parts.hosting, parts.crawler);
+    let signed = Arc::new(SignedRequests { auth: parts.auth.clone() });
+    let host = hosting.host().clone();
+    let skills = Skills::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
+        .with_catalogue(Arc::clone(crawler.catalogue()));
+    let callbacks =
+        Webhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch), signer: Arc::clone(&parts.signer) };
+    FrontService::new(nuncio_skill::server::routes(skills))
+        .with_job(crawler.clone().run(parts.stop.clone().cancelled_owned()))
+        .with_job(jobs::run(callbacks, parts.stop.clone(), parts.closed.clone()))
+}
+
+fn start_anp(parts: &ServerParts<'_>) -> FrontService {
+    let stop = || parts.stop.clone().cancelled_owned();
+    FrontService::new(nuncio_anp::server::routes(parts.anp.clone()))
+        .with_job(messages::deliver(parts.anp.clone(), parts.stop.clone(), parts.closed.clone()))
+        .with_job(parts.directory.clone().run(stop()))
+        .with_job(parts.directory_publisher.clone().run(stop()))
+}
+
+fn start_a2h(parts: &ServerParts<'_>) -> FrontService {
+    let (engine, people, metrics) = (parts.engine, Arc::clone(&parts.auth.people), Arc::clone(&parts.metrics));
+    let (presets, connections) = (parts.hosting.presets(), parts.settings.limits.connections);
+    let a2h = A2h::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
+    let webhooks = AgentHooks { engine: engine.clone(), way_out: Arc::clone(&parts.fetch_for_agents) };
+    FrontService::new(nuncio_a2h::server::routes(a2h))
+        .with_job(person::forget_old_mail(engine.clone(), parts.stop.clone()))
+        .with_job(jobs::run(webhooks, parts.stop.clone(), parts.closed.clone()))
+}
+
+#[derive(Debug)]
+struct SignedRequests {
+    auth: Auth,
+}
+
+#[async_trait]
+impl RequestAuth for SignedRequests {
+    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheck {
+        let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        match self.auth.signatures.check(head, body).await {
+            SignatureCheck::Absent => RequestCheck::Absent,
+            SignatureCheck::Invalid(why) => RequestCheck::Invalid(why),
+            SignatureCheck::Known(caller) => RequestCheck::Known(caller),
+        }
+    }
+}

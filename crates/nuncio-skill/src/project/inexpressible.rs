@@ -1,0 +1,58 @@
+//! Parts of a declared agent that Skill Sharing cannot express.
+
+use nuncio_core::agent::{Agent, Sensitivity, SkillAuth, Tool};
+use serde_json::Value;
+
+/// Keywords of an argument schema that the list of inputs or their own schemas express.
+const EXPRESSED: &[&str] = &[
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "$defs",
+    "definitions",
+    "$schema",
+    "$id",
+    "$comment",
+];
+
+/// Lists the parts of a declared agent that a skill's documents cannot express.
+pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
+    let mut inexpressible = Vec::new();
+    for (tool, skill) in super::skills(agent) {
+        let mut lost = |what: &str| inexpressible.push(format!("skill {}: {what}", skill.id));
+        let Some(tool) = tool else { continue };
+        if let Some(scope) = tool.scope.as_ref().and_then(|id| agent.scope(id)) {
+            match &skill.auth {
+                SkillAuth::OAuth2 { .. } if scope.sensitivity == Sensitivity::Low => {}
+                SkillAuth::OAuth2 { .. } => lost("callers are not told how sensitive its permission is"),
+                _ => lost("callers are not told which permission it needs, nor how sensitive it is"),
+            }
+        }
+        if nuncio_core::policy::asks_others(agent, tool) {
+            lost("callers are not told that each call waits for an operator's approval");
+        }
+        for keyword in lost_rules(tool) {
+            lost(&format!("callers are not told the rule \"{keyword}\" for its inputs as a whole"));
+        }
+    }
+    if agent.skills().next().is_some() {
+        inexpressible
+            .extend(agent.options.iter().map(|option| format!("option {}: callers cannot set it", option.name)));
+    }
+    inexpressible
+}
+
+/// Keywords of a tool's argument schema that apply to several inputs together, or to inputs that have no name.
+fn lost_rules(tool: &Tool) -> impl Iterator<Item = &str> {
+    let keywords = tool.input.source().as_object().into_iter().flatten();
+    let is_lost = |(keyword, value): &(&String, &Value)| match keyword.as_str() {
+        "additionalProperties" => value.is_object(),
+        keyword => !EXPRESSED.contains(&keyword),
+    };
+    keywords.filter(is_lost).map(|(keyword, _)| keyword.as_str())
+}
