@@ -6,12 +6,15 @@ use nuncio_core::session::{ClientTool, ToolRef};
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::{NewSession, SettingsPatch, TurnRequest};
+use nuncio_http::front::Front as _;
 use serde_json::Value;
 
 mod messages;
 mod shape;
 
 use shape::{JsonPath, ObjectReader};
+
+use crate::server::AapFront;
 
 /// Parses `PostSessionsRequest`.
 pub(crate) fn new_session(body: Value) -> Result<NewSession, EngineError> {
@@ -38,7 +41,7 @@ pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
     let settings = settings(&mut body, agent)?;
     let list = body.optional_list("messages")?.ok_or_else(|| body.at("messages").wrong("it is missing"))?;
     let input: TurnInput = messages::turn_input(&body.at("messages"), list)?;
-    Ok(TurnRequest { input, mode, settings, protocol: Protocol::Aap })
+    Ok(TurnRequest { input, mode, settings, protocol: Protocol::Aap, prompts: AapFront.permission_prompts() })
 }
 
 /// Parses `agent.tools`, `agent.options` and `tools`. An agent name in a turn is ignored, because it cannot change.

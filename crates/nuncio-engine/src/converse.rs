@@ -27,7 +27,7 @@ mod turn;
 mod unattended;
 mod unstored;
 
-pub use begin::TurnRequest;
+pub use begin::{PermissionPrompts, TurnRequest};
 pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;

@@ -8,6 +8,7 @@ use axum::response::Response;
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
+use nuncio_engine::converse::PermissionPrompts;
 
 mod documents;
 mod paths;
@@ -44,6 +45,11 @@ pub trait Front: fmt::Debug + Send + Sync {
 
     /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;
+
+    /// Whether its callers may answer permission prompts for their own person.
+    fn permission_prompts(&self) -> PermissionPrompts {
+        PermissionPrompts::Absent
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -2,6 +2,7 @@ use axum::response::Response;
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
+use nuncio_engine::converse::PermissionPrompts;
 use nuncio_http::front::{DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, SignatureRule, TokenKind, title};
 use serde_json::json;
 
@@ -66,5 +67,9 @@ impl Front for AapFront {
 
     fn inexpressible(&self, agent: &Agent) -> Vec<String> {
         project::inexpressible(agent)
+    }
+
+    fn permission_prompts(&self) -> PermissionPrompts {
+        PermissionPrompts::App
     }
 }

@@ -30,6 +30,16 @@ pub struct TurnRequest {
     pub mode: StreamMode,
     pub settings: SettingsPatch,
     pub protocol: Protocol,
+    pub prompts: PermissionPrompts,
+}
+
+/// Who answers permission prompts in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionPrompts {
+    /// An app prompts its user. Its `trust` settings and answers count for the caller's own person.
+    App,
+    /// Nobody, so no setting of the session counts as an answer.
+    Absent,
 }
 
 /// History entry of a tool call that the client never answered.
@@ -127,6 +137,7 @@ impl Conversations {
             turn: Arc::clone(&turn),
             caller: caller.clone(),
             protocol: request.protocol,
+            prompts: request.prompts,
             served,
             session: Session { pending: Vec::new(), turns: number, running: true, ..session },
             history,

@@ -16,6 +16,7 @@ use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
+use super::begin::PermissionPrompts;
 use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
@@ -260,7 +261,10 @@ impl RunningTurn {
     fn client_says(&self, call: &ToolCall) -> (ClientDecision, bool) {
         match (self.served.agent.tool(call.name.as_str()), self.session.settings.tool(call.name.as_str())) {
             (Some(tool), _) if !tool.exposed => (ClientDecision::NotAsked, true),
-            (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => (ClientDecision::Trusts, true),
+            (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => match self.prompts {
+                PermissionPrompts::App => (ClientDecision::Trusts, true),
+                PermissionPrompts::Absent => (ClientDecision::NotAsked, true),
+            },
             (Some(_), Some(_)) => (ClientDecision::AskFirst, true),
             (Some(_), None) | (None, _) => (ClientDecision::NotAsked, false),
         }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::begin::PermissionPrompts;
 use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
 use super::step::{StepCallOutcome, StepEnd};
@@ -27,6 +28,7 @@ pub(super) struct RunningTurn {
     pub(super) turn: Arc<LiveTurn>,
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,
+    pub(super) prompts: PermissionPrompts,
     pub(super) served: Arc<PublishedAgent>,
     /// The session as stored, apart from what the end of this turn changes.
     pub(super) session: Session,

@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::session::ToolRef;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
-use super::{Idempotency, LiveTurn, NewSession, SettingsPatch, TurnRequest};
+use super::{Idempotency, LiveTurn, NewSession, PermissionPrompts, SettingsPatch, TurnRequest};
 use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
@@ -50,6 +50,7 @@ impl Conversations {
             mode: StreamMode::None,
             settings: SettingsPatch::default(),
             protocol,
+            prompts: PermissionPrompts::Absent,
         };
         self.begin_turn(caller, session, request, once).await
     }

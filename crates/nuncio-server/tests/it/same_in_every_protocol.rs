@@ -338,6 +338,29 @@ async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() 
     world.assert_chain_holds(7).await;
 }
 
+#[tokio::test]
+async fn high_sensitivity_call_in_a_conversation_without_an_app_needs_an_operator() {
+    let world = World::new().await;
+    let (engine, caller) = (world.gateway.engine(), &world.guest.caller);
+    let conversations = engine.conversations();
+    let served = engine.agents().agent(DESK).unwrap();
+    for protocol in [Protocol::Skill, Protocol::Anp, Protocol::A2h] {
+        let ((), record) = world
+            .recorded(async {
+                let session = conversations.open_unattended_session(caller, &served, None).await.unwrap();
+                let text = json!({"script": call_once("c1", "erase", json!({}))}).to_string();
+                let turn =
+                    conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, None).await.unwrap();
+                tokio::select! {
+                    () = turn.finished() => {}
+                    () = world.meanwhile(Meanwhile::Operators(|| ApprovalAnswer::Allow)) => turn.finished().await,
+                }
+            })
+            .await;
+        assert_eq!(record.decision, allowed(&["operator"]), "{}", protocol.as_str());
+    }
+}
+
 fn erase_again(case: &Case) -> Case {
     Case { input: case.input.clone(), decision: case.decision.clone(), outcome: case.outcome.clone(), ..*case }
 }

@@ -11,7 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::OptionValue;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{SettingsPatch, TurnRequest};
+use nuncio_engine::converse::{PermissionPrompts, SettingsPatch, TurnRequest};
 use nuncio_engine::vault::Vault;
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
 use serde_json::{Value, json};
@@ -526,6 +526,7 @@ async fn client_disconnect_during_turn_start_does_not_lock_the_session() {
             mode: StreamMode::None,
             settings: SettingsPatch::default(),
             protocol: Protocol::Aap,
+            prompts: PermissionPrompts::App,
         };
         let mut begin = Box::pin(gateway.engine().conversations().begin_turn(&caller, &session, request, None));
         for _ in 0..polls {
