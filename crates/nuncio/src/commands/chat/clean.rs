@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use nuncio_core::text::is_unprintable;
+use unicode_width::UnicodeWidthChar as _;
 
 /// The text without what a terminal would obey.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
@@ -21,21 +22,9 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out.replace("\\u{d}\n", "\n"))
 }
 
-/// How many columns a character takes.
+/// How many columns a character takes. A control character counts as one.
 pub(in crate::commands) fn columns(c: char) -> usize {
-    match c {
-        '\u{0300}'..='\u{036F}' | '\u{200B}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' => 0,
-        _ if is_wide(c) => 2,
-        _ => 1,
-    }
-}
-
-/// Whether a character takes two columns; lines may break beside it.
-pub(super) fn is_wide(c: char) -> bool {
-    matches!(c,
-        '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{303E}' | '\u{3041}'..='\u{A4CF}' | '\u{AC00}'..='\u{D7A3}'
-        | '\u{F900}'..='\u{FAFF}' | '\u{FE30}'..='\u{FE6F}' | '\u{FF00}'..='\u{FF60}' | '\u{FFE0}'..='\u{FFE6}'
-        | '\u{1F300}'..='\u{1F64F}' | '\u{1F900}'..='\u{1F9FF}' | '\u{20000}'..='\u{3FFFD}')
+    c.width().unwrap_or(1)
 }
 
 fn is_unsafe(c: char) -> bool {

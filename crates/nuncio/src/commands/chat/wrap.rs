@@ -1,6 +1,6 @@
 //! Breaking lines while the text still comes.
 
-use super::clean::{columns, is_wide};
+use super::clean::columns;
 
 /// Puts words on lines. A word is held back until it is known to fit.
 #[derive(Debug)]
@@ -35,15 +35,15 @@ impl Wrap {
                     self.spaces += 1;
                 }
                 c => {
-                    if is_wide(c) {
-                        self.put_word(&mut out);
-                    }
-                    if self.width.is_some_and(|width| self.word_columns + columns(c) > width) {
+                    let columns = columns(c);
+                    // Lines may break beside a wide character.
+                    let is_wide = columns > 1;
+                    if is_wide || self.width.is_some_and(|width| self.word_columns + columns > width) {
                         self.put_word(&mut out);
                     }
                     self.word.push(c);
-                    self.word_columns += columns(c);
-                    if is_wide(c) {
+                    self.word_columns += columns;
+                    if is_wide {
                         self.put_word(&mut out);
                     }
                 }
@@ -113,6 +113,13 @@ mod tests {
     #[test]
     fn chinese_breaks_anywhere_and_takes_two_columns_a_character() {
         assert_eq!(wrapped(20, &["一二三四五六七八九十甲乙"]), "一二三四五六七八九十\n甲乙\n");
+    }
+
+    #[test]
+    fn emoji_takes_two_columns_and_combining_mark_none() {
+        assert_eq!(wrapped(20, &[&"🚀".repeat(11)]), format!("{}\n🚀\n", "🚀".repeat(10)));
+        let thai = "ที่".repeat(20);
+        assert_eq!(wrapped(20, &[&thai]), format!("{thai}\n"));
     }
 
     #[test]
