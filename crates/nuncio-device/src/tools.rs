@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use nuncio_core::ids::{AgentId, ScopeId, ToolName};
 use serde_json::Value;
 
-pub(crate) mod dbus;
 mod desktop;
 mod files;
 mod location;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::dbus::{Arg, Bus, BusError, Object};
 use super::programs::{Program, installed};
 use super::{LocalTool, ToolFailure};
+use crate::dbus;
 
 /// Environment variables that locate the desktop session.
 const NAMES: [&str; 6] = [
@@ -114,13 +114,6 @@ impl LocalTool for Clipboard {
 #[derive(Debug, Clone)]
 pub struct Notify(Desktop);
 
-/// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
-const NOTIFICATIONS: Object<'static> = Object {
-    service: "org.freedesktop.Notifications",
-    path: "/org/freedesktop/Notifications",
-    interface: "org.freedesktop.Notifications",
-};
-
 impl Notify {
     #[must_use]
     pub fn on(desktop: Desktop) -> Self {
@@ -137,48 +130,16 @@ impl Notify {
         let body = text(&["body", "message", "text"]).filter(|body| *body != title).unwrap_or_default();
         Ok((title, body))
     }
-
-    async fn show(address: &str, title: String, body: String) -> Result<(), BusError> {
-        let mut bus = Bus::open(address).await?;
-        let answer = bus.call(NOTIFICATIONS, "GetCapabilities", Vec::new()).await?.pop();
-        let Some(Arg::Texts(can)) = answer else { return Err(BusError::Unreadable) };
-        // Agents send text, never markup.
-        let body = if can.iter().any(|word| word == "body-markup") { escaped(&body) } else { body };
-        let arguments = vec![
-            Arg::text("Nuncio"),
-            Arg::U32(0),
-            Arg::text(""),
-            Arg::Text(title),
-            Arg::Text(body),
-            Arg::Texts(Vec::new()),
-            Arg::Map(Vec::new()),
-            Arg::I32(-1),
-        ];
-        match bus.call(NOTIFICATIONS, "Notify", arguments).await?.pop() {
-            Some(Arg::U32(_)) => Ok(()),
-            _ => Err(BusError::Unreadable),
-        }
-    }
 }
 
 #[async_trait]
 impl LocalTool for Notify {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let (title, body) = Self::words(arguments)?;
-        let none =
-            |why: &str| ToolFailure::Unavailable(format!("this device has no desktop to show notices on: {why}"));
-        let Some(address) = self.0.session_bus() else { return Err(none("no session bus is named")) };
-        match tokio::time::timeout(time, Self::show(&address, title, body)).await {
-            Ok(Ok(())) => Ok(json!({"shown": true})),
-            Ok(Err(error @ (BusError::Closed(_) | BusError::Absent(_)))) => Err(none(&error.to_string())),
-            Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notice was not shown: {error}"))),
-            Err(_) => Err(ToolFailure::Failed("the desktop did not take the notice in time".to_owned())),
-        }
+        let Some(address) = self.0.session_bus() else { return Err(dbus::no_desktop("no session bus is named")) };
+        dbus::notify(&address, &title, &body, time).await?;
+        Ok(json!({"shown": true}))
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! Desktop services over D-Bus: notifications, location and the keyring.
+//!
+//! They need Linux and the feature `desktop`. Without either, `unavailable` says so for each of them.
+
+use crate::tools::ToolFailure;
+
+#[cfg(all(feature = "desktop", target_os = "linux", not(nuncio_portable)))]
+mod client;
+#[cfg(all(feature = "desktop", target_os = "linux", not(nuncio_portable)))]
+mod keyring;
+#[cfg(not(all(feature = "desktop", target_os = "linux", not(nuncio_portable))))]
+mod unavailable;
+
+#[cfg(all(feature = "desktop", target_os = "linux", not(nuncio_portable)))]
+pub(crate) use client::{locate, notify};
+#[cfg(all(feature = "desktop", target_os = "linux", not(nuncio_portable)))]
+pub use keyring::Keyring;
+#[cfg(not(all(feature = "desktop", target_os = "linux", not(nuncio_portable))))]
+pub use unavailable::Keyring;
+#[cfg(not(all(feature = "desktop", target_os = "linux", not(nuncio_portable))))]
+pub(crate) use unavailable::{locate, notify};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyringError {
+    /// No keyring runs in this session.
+    #[error("there is no keyring in this session: {0}")]
+    Absent(String),
+    #[error("the keyring is locked: unlock it and try again")]
+    Locked,
+    /// The keyring refused, or its answer cannot be parsed.
+    #[error("the keyring failed: {0}")]
+    Failed(String),
+}
+
+pub(crate) fn no_desktop(why: &str) -> ToolFailure {
+    ToolFailure::Unavailable(format!("this device has no desktop to show notices on: {why}"))
+}
+
+fn no_location(why: &str) -> ToolFailure {
+    ToolFailure::Unavailable(format!("this device does not know where it is ({why}): write your place into place.toml"))
+}

@@ -1,0 +1,212 @@
+//! Calls and signals of D-Bus services, and the two services that tools use.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+use zbus::address::Transport;
+use zbus::message::Type;
+use zbus::wire::DynamicDeserialize;
+use zbus::{Address, Connection, DBusError as _, DynamicType, MatchRule, MessageStream};
+use zbus::{OwnedObjectPath, OwnedVariant, Variant};
+
+use super::{no_desktop, no_location};
+use crate::tools::ToolFailure;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BusError {
+    /// The bus cannot be connected to or closed the connection.
+    #[error("the bus cannot be used: {0}")]
+    Closed(String),
+    /// The service does not run and cannot be started.
+    #[error("there is no {0}")]
+    Absent(&'static str),
+    #[error("{name}: {message}")]
+    Refused { name: String, message: String },
+    /// The reply has an unexpected type.
+    #[error("it answered something that cannot be read")]
+    Unreadable,
+}
+
+impl BusError {
+    fn new(error: &zbus::Error, service: &'static str) -> Self {
+        let (name, message) = match error {
+            zbus::Error::MethodError(name, message, _) => (name.to_string(), message.clone()),
+            zbus::Error::FDO(error) => (error.name().to_string(), error.description().map(str::to_owned)),
+            zbus::Error::InputOutput(_) => return Self::Closed(error.to_string()),
+            _ => return Self::Unreadable,
+        };
+        let kind = name.strip_prefix("org.freedesktop.DBus.Error.").unwrap_or_default();
+        if matches!(kind, "ServiceUnknown" | "NameHasNoOwner" | "NoReply") || kind.starts_with("Spawn.") {
+            return Self::Absent(service);
+        }
+        let plain = nuncio_core::text::plain;
+        Self::Refused { name: plain(&name), message: plain(&message.unwrap_or_default()) }
+    }
+}
+
+/// Target of a call: a service, an object path and an interface.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'a> {
+    pub(super) service: &'static str,
+    pub(super) path: &'a str,
+    pub(super) interface: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) struct Bus(Connection);
+
+impl Bus {
+    /// Connects to the first address of a list that accepts. Only sockets of this machine are tried.
+    pub(super) async fn open(addresses: &str) -> Result<Self, BusError> {
+        let mut last = BusError::Closed(format!("{addresses:?} names no socket of this machine"));
+        for address in addresses.split(';').filter_map(socket) {
+            match zbus::connection::Builder::address(address).build().await {
+                Ok(connection) => return Ok(Self(connection)),
+                Err(error) => last = BusError::Closed(error.to_string()),
+            }
+        }
+        Err(last)
+    }
+
+    /// Calls a method and waits for the reply.
+    pub(super) async fn call<R>(
+        &self,
+        object: Object<'_>,
+        method: &str,
+        body: &(impl Serialize + DynamicType),
+    ) -> Result<R, BusError>
+    where
+        R: for<'d> DynamicDeserialize<'d>,
+    {
+        let Object { service, path, interface } = object;
+        let reply = self.0.call_method(Some(service), path, Some(interface), method, body).await;
+        let reply = reply.map_err(|error| BusError::new(&error, service))?;
+        reply.body().deserialize().map_err(|_| BusError::Unreadable)
+    }
+
+    async fn property(&self, object: Object<'_>, name: &str) -> Result<OwnedVariant, BusError> {
+        self.call(Object { interface: PROPERTIES, ..object }, "Get", &(object.interface, name)).await
+    }
+
+    async fn set(&self, object: Object<'_>, name: &str, value: Variant<'_>) -> Result<(), BusError> {
+        self.call(Object { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
+    }
+
+    /// Subscribes to a signal of an object.
+    pub(super) async fn listen(&self, object: Object<'_>, signal: &str) -> Result<Signals, BusError> {
+        let Object { service, path, interface } = object;
+        let rule = MatchRule::builder().msg_type(Type::Signal).sender(service).path(path).interface(interface);
+        let stream = match rule.member(signal).build() {
+            Ok(rule) => MessageStream::for_match_rule(rule, &self.0, None).await,
+            Err(error) => Err(error),
+        };
+        stream.map(Signals).map_err(|error| BusError::new(&error, service))
+    }
+}
+
+pub(super) struct Signals(MessageStream);
+
+impl Signals {
+    pub(super) async fn next<R>(&mut self) -> Result<R, BusError>
+    where
+        R: for<'d> DynamicDeserialize<'d>,
+    {
+        match self.0.next().await {
+            Some(Ok(message)) => message.body().deserialize().map_err(|_| BusError::Unreadable),
+            Some(Err(error)) => Err(BusError::Closed(error.to_string())),
+            None => Err(BusError::Closed("it ended the connection".to_owned())),
+        }
+    }
+}
+
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+
+/// One address, if it is a socket of this machine.
+fn socket(address: &str) -> Option<Address> {
+    Address::try_from(address).ok().filter(|address| matches!(address.transport(), Transport::Unix(_)))
+}
+
+/// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
+const NOTIFICATIONS: Object<'static> = Object {
+    service: "org.freedesktop.Notifications",
+    path: "/org/freedesktop/Notifications",
+    interface: "org.freedesktop.Notifications",
+};
+
+/// Shows a notification.
+pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -> Result<(), ToolFailure> {
+    match tokio::time::timeout(time, show(bus, title, body)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error @ (BusError::Closed(_) | BusError::Absent(_)))) => Err(no_desktop(&error.to_string())),
+        Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notice was not shown: {error}"))),
+        Err(_) => Err(ToolFailure::Failed("the desktop did not take the notice in time".to_owned())),
+    }
+}
+
+async fn show(bus: &str, title: &str, body: &str) -> Result<u32, BusError> {
+    let bus = Bus::open(bus).await?;
+    let can: Vec<String> = bus.call(NOTIFICATIONS, "GetCapabilities", &()).await?;
+    // Agents send text, never markup.
+    let body = if can.iter().any(|word| word == "body-markup") { escaped(body) } else { body.to_owned() };
+    let (actions, hints) = (Vec::<&str>::new(), HashMap::<&str, Variant<'_>>::new());
+    bus.call(NOTIFICATIONS, "Notify", &("Nuncio", 0_u32, "", title, body, actions, hints, -1_i32)).await
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
+const GEOCLUE: &str = "org.freedesktop.GeoClue2";
+const MANAGER: Object<'static> = Object {
+    service: GEOCLUE,
+    path: "/org/freedesktop/GeoClue2/Manager",
+    interface: "org.freedesktop.GeoClue2.Manager",
+};
+/// Desktop id of Nuncio, which the system's settings may mention.
+const DESKTOP_ID: &str = "nuncio";
+const EXACT: u32 = 8;
+
+/// Asks the system's location service.
+pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, ToolFailure> {
+    match tokio::time::timeout(time, find_location(bus)).await {
+        Ok(found) => found.map_err(|error| no_location(&error.to_string())),
+        Err(_) => Err(ToolFailure::Failed(
+            "the system did not find this device in time: write your place into place.toml".to_owned(),
+        )),
+    }
+}
+
+async fn find_location(bus: &str) -> Result<Value, BusError> {
+    let bus = Bus::open(bus).await?;
+    let client: OwnedObjectPath = bus.call(MANAGER, "GetClient", &()).await?;
+    let client = Object { service: GEOCLUE, path: client.as_str(), interface: "org.freedesktop.GeoClue2.Client" };
+    bus.set(client, "DesktopId", DESKTOP_ID.into()).await?;
+    bus.set(client, "RequestedAccuracyLevel", EXACT.into()).await?;
+    let mut updates = bus.listen(client, "LocationUpdated").await?;
+    let () = bus.call(client, "Start", &()).await?;
+    let (_, location): (OwnedObjectPath, OwnedObjectPath) = updates.next().await?;
+    let location = Object { service: GEOCLUE, path: location.as_str(), interface: "org.freedesktop.GeoClue2.Location" };
+    let mut found = json!({"source": "system"});
+    for (key, name) in [("latitude", "Latitude"), ("longitude", "Longitude"), ("accuracy_m", "Accuracy")] {
+        let number = f64::try_from(bus.property(location, name).await?).map_err(|_| BusError::Unreadable)?;
+        found[key] = json!(number);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_address_accepts_unix_sockets_only() {
+        assert!(socket("unix:path=/run/user/1/bus").is_some() && socket("unix:abstract=/tmp/a%20b").is_some());
+        for other in ["tcp:host=example.com,port=1", "unix:path=/a%2", "unix:path=/a%zz", "", "unix:"] {
+            assert_eq!(socket(other), None, "{other}");
+        }
+    }
+}

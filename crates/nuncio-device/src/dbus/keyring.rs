@@ -1,0 +1,168 @@
+//! Client of the system keyring: Secret Service over D-Bus (GNOME Keyring, KWallet, KeePassXC).
+//!
+//! Protocol: <https://specifications.freedesktop.org/secret-service-spec/latest/>
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
+
+use serde::Serialize;
+use zbus::wire::DynamicDeserialize;
+use zbus::{DynamicType, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
+
+use super::KeyringError;
+use super::client::{Bus, BusError, Object};
+use crate::tools::Desktop;
+
+const SERVICE: &str = "org.freedesktop.secrets";
+const ITEM: &str = "org.freedesktop.Secret.Item";
+
+const SECRETS: Object<'static> =
+    Object { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
+
+/// Path that stands for no object.
+const NONE: &str = "/";
+
+/// Attribute of every item stored by Nuncio.
+const APPLICATION: (&str, &str) = ("application", "nuncio-device");
+
+/// How long a call may take.
+const CALL: Duration = Duration::from_secs(10);
+/// Time for the person to unlock the keyring.
+const UNLOCK: Duration = Duration::from_secs(120);
+
+impl From<BusError> for KeyringError {
+    fn from(error: BusError) -> Self {
+        match error {
+            BusError::Closed(_) | BusError::Absent(_) => Self::Absent(error.to_string()),
+            BusError::Refused { .. } | BusError::Unreadable => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Secret in a plain session: the session, parameters, the value, and its content type.
+type Secret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
+
+/// Session with the keyring of the logged-in person.
+#[derive(Debug)]
+pub struct Keyring {
+    bus: Bus,
+    session: OwnedObjectPath,
+}
+
+impl Keyring {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// No keyring runs, or it does not answer.
+    pub async fn open(desktop: &Desktop) -> Result<Self, KeyringError> {
+        let none = || KeyringError::Absent("no session bus is named".to_owned());
+        let address = desktop.session_bus().ok_or_else(none)?;
+        within(CALL, async {
+            let bus = Bus::open(&address).await?;
+            // The secret crosses the session bus unencrypted: only processes of the same account can listen there, and
+            // those can ask the keyring themselves.
+            let (_, session): (OwnedVariant, _) =
+                bus.call(SECRETS, "OpenSession", &("plain", Variant::from(""))).await?;
+            Ok(Self { bus, session })
+        })
+        .await
+    }
+
+    /// Stores a secret under an id, in the person's default collection.
+    ///
+    /// # Errors
+    /// There is no such collection, or it stays locked.
+    pub async fn store(&mut self, id: &str, label: &str, secret: &[u8]) -> Result<(), KeyringError> {
+        let collection: OwnedObjectPath = self.call(SECRETS, "ReadAlias", &"default").await?;
+        if collection.as_str() == NONE {
+            return Err(KeyringError::Failed("it has no default collection".to_owned()));
+        }
+        self.unlock(&collection).await?;
+        let properties = HashMap::from([
+            (format!("{ITEM}.Label"), Variant::from(label)),
+            (format!("{ITEM}.Attributes"), Variant::from(attributes(id))),
+        ]);
+        let secret: Secret = (self.session.clone(), Vec::new(), secret.to_vec(), "application/octet-stream".to_owned());
+        let object =
+            Object { service: SERVICE, path: collection.as_str(), interface: "org.freedesktop.Secret.Collection" };
+        let (_, prompt): (OwnedObjectPath, OwnedObjectPath) =
+            self.call(object, "CreateItem", &(properties, secret, true)).await?;
+        self.confirm(&prompt).await
+    }
+
+    /// Secret stored under `id`; `None` if there is none.
+    ///
+    /// # Errors
+    /// The keyring stays locked, or fails.
+    pub async fn load(&mut self, id: &str) -> Result<Option<Vec<u8>>, KeyringError> {
+        let Some(item) = self.find(id).await? else { return Ok(None) };
+        self.unlock(&item).await?;
+        let object = Object { service: SERVICE, path: item.as_str(), interface: ITEM };
+        let ((_, _, value, _),): (Secret,) = self.call(object, "GetSecret", &self.session).await?;
+        Ok(Some(value))
+    }
+
+    /// Deletes the secret stored under `id`, if there is one.
+    ///
+    /// # Errors
+    /// The keyring stays locked, or fails.
+    pub async fn delete(&mut self, id: &str) -> Result<(), KeyringError> {
+        let Some(item) = self.find(id).await? else { return Ok(()) };
+        let object = Object { service: SERVICE, path: item.as_str(), interface: ITEM };
+        let prompt: OwnedObjectPath = self.call(object, "Delete", &()).await?;
+        self.confirm(&prompt).await
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<OwnedObjectPath>, KeyringError> {
+        let (unlocked, locked): (Vec<OwnedObjectPath>, Vec<OwnedObjectPath>) =
+            self.call(SECRETS, "SearchItems", &attributes(id)).await?;
+        Ok(unlocked.into_iter().chain(locked).next())
+    }
+
+    /// Unlocks a collection or an item; the keyring may prompt the person.
+    async fn unlock(&self, path: &ObjectPath<'_>) -> Result<(), KeyringError> {
+        let (_, prompt): (Vec<OwnedObjectPath>, OwnedObjectPath) = self.call(SECRETS, "Unlock", &vec![path]).await?;
+        self.confirm(&prompt).await
+    }
+
+    /// Shows a prompt of the keyring and waits for the person's answer.
+    async fn confirm(&self, prompt: &ObjectPath<'_>) -> Result<(), KeyringError> {
+        if prompt.as_str() == NONE {
+            return Ok(());
+        }
+        let object = Object { service: SERVICE, path: prompt.as_str(), interface: "org.freedesktop.Secret.Prompt" };
+        let answered = async {
+            let mut completed = self.bus.listen(object, "Completed").await?;
+            let () = self.bus.call(object, "Prompt", &"").await?;
+            let (dismissed, _): (bool, OwnedVariant) = completed.next().await?;
+            Ok(dismissed)
+        };
+        match within(UNLOCK, answered).await {
+            Ok(false) => Ok(()),
+            Ok(true) | Err(KeyringError::Failed(_)) => Err(KeyringError::Locked),
+            Err(other) => Err(other),
+        }
+    }
+
+    async fn call<R>(
+        &self,
+        object: Object<'_>,
+        method: &str,
+        body: &(impl Serialize + DynamicType),
+    ) -> Result<R, KeyringError>
+    where
+        R: for<'d> DynamicDeserialize<'d>,
+    {
+        within(CALL, async { Ok(self.bus.call(object, method, body).await?) }).await
+    }
+}
+
+async fn within<T>(time: Duration, answer: impl Future<Output = Result<T, KeyringError>>) -> Result<T, KeyringError> {
+    let late = |_| KeyringError::Failed("it did not answer in time".to_owned());
+    tokio::time::timeout(time, answer).await.map_err(late)?
+}
+
+fn attributes(id: &str) -> HashMap<&str, &str> {
+    HashMap::from([APPLICATION, ("id", id)])
+}

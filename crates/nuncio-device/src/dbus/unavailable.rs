@@ -1,0 +1,44 @@
+//! The desktop services in a build without D-Bus.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{KeyringError, no_desktop, no_location};
+use crate::tools::{Desktop, ToolFailure};
+
+const WHY: &str = "this program was built without D-Bus";
+
+pub(crate) async fn notify(_: &str, _: &str, _: &str, _: Duration) -> Result<(), ToolFailure> {
+    Err(no_desktop(WHY))
+}
+
+pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
+    Err(no_location(WHY))
+}
+
+/// Session with a keyring; it cannot be opened in this build.
+#[derive(Debug)]
+pub enum Keyring {}
+
+impl Keyring {
+    /// Opens no session.
+    ///
+    /// # Errors
+    /// Always: this build has no D-Bus.
+    pub async fn open(_: &Desktop) -> Result<Self, KeyringError> {
+        Err(KeyringError::Absent(WHY.to_owned()))
+    }
+
+    pub async fn store(&mut self, _: &str, _: &str, _: &[u8]) -> Result<(), KeyringError> {
+        match *self {}
+    }
+
+    pub async fn load(&mut self, _: &str) -> Result<Option<Vec<u8>>, KeyringError> {
+        match *self {}
+    }
+
+    pub async fn delete(&mut self, _: &str) -> Result<(), KeyringError> {
+        match *self {}
+    }
+}
