@@ -1,9 +1,8 @@
 //! Snapshots of the examples' documents, and what existing clients require of them.
 //!
-//! `NUNCIO_BLESS=1 cargo test -p nuncio-anp documents` rewrites the snapshots.
+//! `INSTA_UPDATE=always cargo test -p nuncio-anp documents` rewrites the snapshots.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use nuncio_anp::project::{Host, ToolSet, chat_method};
 use nuncio_anp::server::AnpFront;
@@ -22,21 +21,17 @@ fn host() -> Host {
     Host::new("https://grand-hotel.example/")
 }
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+const SNAPSHOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+
+fn snapshot_settings() -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(SNAPSHOTS);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings
 }
 
-/// Compares with a snapshot, or writes it with NUNCIO_BLESS. JSON snapshots are indented for readability; another test
-/// checks the exact bytes.
-fn assert_golden(name: &str, found: &str) {
-    let path = golden().join(name);
-    if std::env::var_os("NUNCIO_BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, kept, "{name} is not as it was; if that is right, run the tests with NUNCIO_BLESS=1");
-}
-
+/// JSON snapshots are indented for readability; another test checks the exact bytes.
 fn indented(bytes: &[u8]) -> String {
     let value: Value = serde_json::from_slice(bytes).unwrap();
     serde_json::to_string_pretty(&value).unwrap() + "\n"
@@ -54,19 +49,20 @@ fn documents(agent: &Agent) -> Vec<(&'static str, AnpDocumentType, Vec<u8>)> {
 
 #[test]
 fn example_documents_match_their_snapshots() {
+    let _settings = snapshot_settings().bind_to_scope();
     for name in EXAMPLES {
         let agent = example_agent(name);
         for (file, kind, bytes) in documents(&agent) {
             let report = validate::validate(kind, &bytes);
             assert!(report.valid && report.warnings.is_empty(), "{name} {file}: {report}");
-            assert_golden(&format!("{name}.{file}"), &indented(&bytes));
+            insta::assert_snapshot!(format!("{name}.{file}"), indented(&bytes));
         }
     }
 }
 
 #[test]
 fn every_snapshot_belongs_to_an_example() {
-    for entry in std::fs::read_dir(golden()).unwrap() {
+    for entry in std::fs::read_dir(SNAPSHOTS).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let name = file.split('.').next().unwrap();
         assert!(EXAMPLES.contains(&name), "{file} is left over");

@@ -1,6 +1,6 @@
 //! Every example agent as each protocol shows it, and what the protocol has no words for.
 //!
-//! `NUNCIO_BLESS=1 cargo test -p nuncio-server golden` writes the snapshots anew.
+//! `INSTA_UPDATE=always cargo test -p nuncio-server golden` rewrites the snapshots.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,14 @@ fn examples() -> Vec<(String, PathBuf)> {
     found
 }
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
-}
+const SNAPSHOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
-fn assert_golden(name: &str, found: &str) {
-    let path = golden().join(name);
-    if std::env::var_os("NUNCIO_BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, kept, "{name} is not as it was; if that is right, run the tests with NUNCIO_BLESS=1");
+fn snapshot_settings() -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(SNAPSHOTS);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings
 }
 
 #[tokio::test]
@@ -40,7 +37,8 @@ async fn every_example_matches_its_aap_snapshot() {
         let gateway = Gateway::builder().agents_from(folder).start().await;
         let (status, meta) = gateway.aap().get("/meta").await;
         assert_eq!(status, 200);
-        assert_golden(&format!("{name}.aap.json"), &(serde_json::to_string_pretty(&meta).unwrap() + "\n"));
+        let _settings = snapshot_settings().bind_to_scope();
+        insta::assert_snapshot!(format!("{name}.aap.json"), serde_json::to_string_pretty(&meta).unwrap());
     }
 }
 
@@ -52,14 +50,15 @@ fn inexpressible_parts_of_every_example_match_their_snapshot() {
             let parts = agents.iter().flat_map(move |(_, declared)| front.inexpressible(&declared.agent));
             parts.map(move |part| format!("{}: {part}\n", front.name()))
         };
-        assert_golden(&format!("{name}.unsaid.txt"), &fronts().flat_map(parts).collect::<String>());
+        let _settings = snapshot_settings().bind_to_scope();
+        insta::assert_snapshot!(format!("{name}.unsaid"), fronts().flat_map(parts).collect::<String>());
     }
 }
 
 #[test]
 fn every_snapshot_belongs_to_an_example() {
     let examples: BTreeSet<_> = examples().into_iter().map(|(name, _)| name).collect();
-    for entry in std::fs::read_dir(golden()).unwrap() {
+    for entry in std::fs::read_dir(SNAPSHOTS).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let name = file.split('.').next().unwrap();
         assert!(examples.contains(name), "{file} is left over");
