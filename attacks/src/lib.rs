@@ -11,6 +11,8 @@ mod connections;
 mod device;
 mod flood;
 mod identity;
+/// Needs the confinement of programs, which only Linux has.
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod programs;
 mod rates;
 mod raw;
@@ -76,6 +78,7 @@ pub fn all() -> Vec<Attack> {
         bodies::ATTACKS,
         rates::ATTACKS,
         capacity::ATTACKS,
+        #[cfg(all(target_os = "linux", not(nuncio_portable)))]
         programs::ATTACKS,
         device::ATTACKS,
         record::ATTACKS,

@@ -4,6 +4,7 @@ mod attack;
 mod bench;
 mod language;
 mod needs;
+mod portable;
 mod schema;
 mod test;
 mod tidy;
@@ -29,6 +30,12 @@ enum Job {
     },
     /// Check the rules of the house: which crate may use which
     Tidy,
+    /// Check and test the build that other systems than Linux get
+    Portable {
+        /// A cargo command to run in that build instead, such as `nextest run -p nuncio-device`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
     /// Write the schemas of Skill Sharing into `schema/`
     Schema {
         /// Write nothing; fail when they are not up to date
@@ -58,6 +65,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().job {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
+        Job::Portable { command } => portable::run(&root, &command),
         Job::Schema { check } => schema::run(&root, check),
         Job::Attack { names } => attack::run(&root, &names),
         Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),

@@ -98,11 +98,15 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("rmcp", &["nuncio-backend", "nuncio-demo"]),
     ("landlock", &["nuncio-confine"]),
     ("seccompiler", &["nuncio-attacks", "nuncio-confine"]),
+    ("zbus", &["nuncio-device"]),
     ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
 /// Modules of a front's crate, and the library that only they may name.
 const HTTP_MODULES: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
+/// Libraries that only Linux has. They are dependencies below [`LINUX`] alone, so that the product compiles elsewhere.
+const LINUX_ONLY: &[&str] = &["landlock", "libc", "seccompiler", "zbus"];
+const LINUX: &str = "cfg(all(target_os = \"linux\", not(nuncio_portable)))";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut faults = Vec::new();
@@ -154,20 +158,37 @@ fn check_dependencies(manifest: &Table, fronts: &[&str], faults: &mut Vec<String
         faults.push(format!("{name}: say in xtask/src/tidy.rs what it may depend on"));
         return;
     };
-    let empty = Table::new();
-    let dependencies = manifest.get("dependencies").and_then(|section| section.as_table()).unwrap_or(&empty);
-    for dependency in dependencies.keys() {
-        let is_other_front = fronts.contains(&dependency.as_str());
-        let is_allowed = allowed.contains(&dependency.as_str()) || is_other_front && MAY_USE_FRONTS.contains(&name);
-        if (may_use.contains_key(dependency.as_str()) || is_other_front) && !is_allowed {
+    for dependency in dependencies(manifest, &["dependencies"]).chain(target_dependencies(manifest, |_| true)) {
+        let is_other_front = fronts.contains(&dependency);
+        let is_allowed = allowed.contains(&dependency) || is_other_front && MAY_USE_FRONTS.contains(&name);
+        if (may_use.contains_key(dependency) || is_other_front) && !is_allowed {
             faults.push(format!("{name} depends on {dependency}; it may use: {}", allowed.join(", ")));
         }
-        let reserved = RESERVED.iter().find(|(library, _)| library == dependency);
+        let reserved = RESERVED.iter().find(|(library, _)| *library == dependency);
         let may_name = |owners: &[&str]| owners.contains(&name) || is_front && dependency == "axum";
         if let Some((_, owners)) = reserved.filter(|(_, owners)| !may_name(owners)) {
             faults.push(format!("{name} depends on {dependency}, which only {} may", owners.join(", ")));
         }
     }
+    let elsewhere = dependencies(manifest, SECTIONS).chain(target_dependencies(manifest, |target| target != LINUX));
+    for dependency in elsewhere.filter(|dependency| LINUX_ONLY.contains(dependency)) {
+        faults.push(format!("{name} depends on {dependency}, which only Linux has: move it below [target.'{LINUX}']"));
+    }
+}
+
+const SECTIONS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
+
+/// Names of the dependencies in these sections.
+fn dependencies<'a>(table: &'a Table, sections: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let tables = sections.iter().filter_map(|section| table.get(*section)?.as_table());
+    tables.flat_map(|table| table.keys().map(String::as_str))
+}
+
+/// Names of the dependencies of some targets.
+fn target_dependencies(manifest: &Table, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+    let targets = manifest.get("target").and_then(|targets| targets.as_table()).into_iter().flatten();
+    let meant = targets.filter(move |(target, _)| is_meant(target)).filter_map(|(_, sections)| sections.as_table());
+    meant.flat_map(|sections| dependencies(sections, SECTIONS))
 }
 
 fn check_library_stays_in(module: &str, library: &str, folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
@@ -183,4 +204,34 @@ fn check_library_stays_in(module: &str, library: &str, folder: &Path, faults: &m
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_only_dependency_is_refused_outside_its_target() {
+        let faults = |section: &str, dependency: &str| {
+            let manifest = format!("[package]\nname = \"nuncio-confine\"\n{section}\n{dependency} = \"1\"\n");
+            let mut faults = Vec::new();
+            check_dependencies(&manifest.parse().expect("valid TOML"), &mut faults);
+            faults
+        };
+        let linux = format!("[target.'{LINUX}'.dependencies]");
+        for section in [
+            "[dependencies]",
+            "[dev-dependencies]",
+            "[build-dependencies]",
+            "[target.'cfg(unix)'.dependencies]",
+            "[target.'cfg(target_os = \"linux\")'.dependencies]",
+        ] {
+            let found = faults(section, "landlock");
+            assert!(found.len() == 1 && found[0].contains("only Linux has"), "{section}: {found:?}");
+            assert_eq!(faults(section, "serde"), [""; 0], "{section}");
+        }
+        assert_eq!(faults(&linux, "landlock"), [""; 0]);
+        let found = faults(&linux, "zbus");
+        assert!(found.len() == 1 && found[0].contains("only nuncio-device may"), "{found:?}");
+    }
 }

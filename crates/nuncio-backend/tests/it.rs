@@ -6,6 +6,7 @@
 mod anp;
 #[path = "it/command.rs"]
 mod command;
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 #[path = "it/confined.rs"]
 mod confined;
 #[path = "it/examples.rs"]

@@ -44,7 +44,7 @@ impl ProcessGroup {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(nuncio_portable)))]
     pub(crate) fn leader(&self) -> Option<Pid> {
         self.0
     }

@@ -3,6 +3,8 @@
 //! Landlock restricts files, TCP, signals and tracing; a seccomp filter restricts the creation of sockets, so that a
 //! child cannot use another service to exceed its rights. Both apply to a thread and its children. [`spawn`] therefore
 //! creates a thread for each child, restricts it, starts the child and ends the thread.
+//!
+//! Other systems than Linux restrict nothing; [`confinement`] says so, and callers decide whether a program may start.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -17,9 +19,9 @@ use tokio::runtime::Handle;
 
 mod folders;
 mod group;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod linux;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 #[path = "unsupported.rs"]
 mod linux;
 mod server;
@@ -97,8 +99,8 @@ impl fmt::Display for Confinement {
         f.write_str(match (self.files, self.network) {
             (true, true) => "kept from files and networks that their files do not name",
             (true, false) => "kept from files that theirs do not name, but not from the network",
-            (false, true) => "not kept from files, since this kernel has no Landlock; kept from networks",
-            (false, false) => "kept from nothing: this kernel has no Landlock",
+            (false, true) => "not kept from files, since this system has no Landlock; kept from networks",
+            (false, false) => "kept from nothing: this system has no Landlock",
         })
     }
 }

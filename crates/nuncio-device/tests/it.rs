@@ -16,6 +16,7 @@ mod devices;
 mod did_verification;
 #[path = "it/disk.rs"]
 mod disk;
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 #[path = "it/keyring.rs"]
 mod keyring;
 #[path = "it/pages_activity.rs"]
@@ -32,7 +33,9 @@ mod several_devices;
 mod talk;
 #[path = "it/talk_pages.rs"]
 mod talk_pages;
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 #[path = "it/tools_confined.rs"]
 mod tools_confined;
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 #[path = "it/tools_desktop.rs"]
 mod tools_desktop;

@@ -24,6 +24,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod process;
 
 /// How a scrape's body is declared.
@@ -176,6 +177,7 @@ impl Metrics {
         registry.register("nuncio_events_sent", "Events sent over WebSockets", self.events_sent.clone());
         let help = "Calls that wait for an operator";
         registry.register("nuncio_approvals_pending", help, self.pending_approvals.clone());
+        #[cfg(all(target_os = "linux", not(nuncio_portable)))]
         registry.register_collector(Box::new(process::Process));
     }
 

@@ -1,5 +1,5 @@
 //! Ends programs that outlived the server process. They are found in `/proc` by the execution id in their environment,
-//! which their children inherit.
+//! which their children inherit. Without `/proc` they run until they end by themselves.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -41,6 +41,7 @@ pub(super) async fn end(executions: &[ExecutionId]) {
 }
 
 /// Processes with one of these variables in their environment.
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 fn processes_of(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
     let ours = std::process::id();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -50,4 +51,10 @@ fn processes_of(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
         environment.split(|byte| *byte == 0).any(|line| marks.contains(line))
     };
     ids.filter(is_marked).filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)).collect()
+}
+
+/// Other systems do not show the environment of processes: nothing is found there.
+#[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
+fn processes_of(_: &HashSet<Vec<u8>>) -> Vec<Pid> {
+    Vec::new()
 }

@@ -1,5 +1,6 @@
-//! Tool that reads files below folders chosen by the person. The kernel resolves paths beneath the folder: no links
-//! that lead out, and only regular files and folders. A hard link inside the folder counts as inside.
+//! Tool that reads files below folders chosen by the person. On Linux the kernel resolves paths beneath the folder: no
+//! links that lead out, and only regular files and folders. Other systems follow no links at all. A hard link inside the
+//! folder counts as inside.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use serde_json::{Value, json};
 
 use super::{LocalTool, ToolFailure};
@@ -73,21 +74,48 @@ enum PathContent {
     Folder { names: Vec<String>, more: bool },
 }
 
-/// Opens a regular file or folder.
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Opens a regular file or folder. Opening a device or a pipe may have side effects: the type is checked before, and
+/// again after opening.
 fn opened(folder: &Path, inner: &Path) -> Option<(OwnedFd, FileType)> {
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let folder_flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let folder = openat(CWD, folder, folder_flags, Mode::empty()).ok()?;
-    let open = |flags| openat2(&folder, inner, flags | OFlags::CLOEXEC, Mode::empty(), beneath).ok();
-    let kind = |file: &OwnedFd| {
-        let kind = FileType::from_raw_mode(fstat(file).ok()?.st_mode);
-        matches!(kind, FileType::RegularFile | FileType::Directory).then_some(kind)
-    };
-    // Opening a device or a pipe may have side effects: the type is checked before, and again after opening.
-    kind(&open(OFlags::PATH)?)?;
-    let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-    let kind = kind(&file)?;
+    let file = open_beneath(folder, inner)?;
+    let kind = readable_kind(&fstat(&file).ok()?)?;
     Some((file, kind))
+}
+
+fn readable_kind(stat: &Stat) -> Option<FileType> {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    matches!(kind, FileType::RegularFile | FileType::Directory).then_some(kind)
+}
+
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
+fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    let folder = openat(CWD, folder, FOLDER, Mode::empty()).ok()?;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let open = |flags| openat2(&folder, inner, flags, Mode::empty(), beneath).ok();
+    readable_kind(&fstat(open(OFlags::PATH | OFlags::CLOEXEC)?).ok()?)?;
+    open(FILE)
+}
+
+/// Opens one folder after another. No part of the path may be a link, because only Linux can check where one leads.
+#[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
+fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{AtFlags, statat};
+    let mut folder = openat(CWD, folder, FOLDER, Mode::empty()).ok()?;
+    let mut parts: Vec<_> = inner.components().map(|part| part.as_os_str()).collect();
+    let name = parts.pop()?;
+    for part in parts {
+        folder = openat(&folder, part, FOLDER, Mode::empty()).ok()?;
+    }
+    let kind = readable_kind(&statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)?;
+    let is_named_as_folder = inner.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if is_named_as_folder && kind != FileType::Directory {
+        return None;
+    }
+    openat(&folder, name, FILE | OFlags::NOFOLLOW, Mode::empty()).ok()
 }
 
 fn unreadable(why: &dyn std::fmt::Display) -> ToolFailure {

@@ -102,19 +102,19 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for RequestExecutor {
     }
 }
 
-/// How much the thread yields to others (0 to 19): about a tenth of their share. At 19 the first request on each
-/// connection would hang on a machine whose cores are all busy, for instance with a language model.
-const NICE: i32 = 10;
-
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(nuncio_portable)))]
 fn lower_priority() {
+    /// How much the thread yields to others (0 to 19): about a tenth of their share. At 19 the first request on each
+    /// connection would hang on a machine whose cores are all busy, for instance with a language model.
+    const NICE: i32 = 10;
     // On Linux the priority is a thread's own.
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "the priority of a thread for unidentified callers stays");
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Other systems have no priority of one thread: there a flood costs known callers time, at most that of one thread.
+#[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn lower_priority() {}
 
 #[cfg(test)]

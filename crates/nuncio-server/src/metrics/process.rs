@@ -1,5 +1,5 @@
-//! This process as Linux sees it, under the names every Prometheus dashboard knows. Elsewhere, or
-//! where `/proc` is hidden, nothing is told.
+//! Statistics of this process from `/proc`, under the usual names of Prometheus. They are missing on other systems than
+//! Linux, and where `/proc` is hidden.
 
 use std::fs;
 

@@ -157,6 +157,7 @@ fn keyring(folder: &Path) -> (Vec<Ends>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(all(target_os = "linux", not(nuncio_portable))), ignore = "this build has no D-Bus")]
 async fn storage_key_is_kept_in_the_system_keyring_if_available() {
     let laptop = Laptop::new();
     let folder = tempfile::tempdir().unwrap();

@@ -164,10 +164,11 @@ fn within<T>(folder: &Path, work: impl FnOnce(&Path) -> std::io::Result<T>) -> s
     work(&path)
 }
 
-/// A socket's path may be no longer than 107 bytes; a longer one is reached through its folder, held open.
+/// A socket's path may be no longer than 107 bytes; a longer one is reached through its folder, held open. Other systems
+/// than Linux have no such path and refuse the longer one.
 fn short(folder: &Path) -> std::io::Result<(Option<std::fs::File>, PathBuf)> {
     let path = folder.join(NAME);
-    if path.as_os_str().len() < 100 {
+    if path.as_os_str().len() < 100 || cfg!(not(all(target_os = "linux", not(nuncio_portable)))) {
         return Ok((None, path));
     }
     let held = std::fs::File::open(folder)?;
