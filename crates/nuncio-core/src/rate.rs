@@ -1,8 +1,16 @@
 //! Rate limiting by the generic cell rate algorithm: an even rate with an initial burst.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::time::Timestamp;
+
+/// Limit on the keys of one [`KeyedRates`].
+const MAX_KEYS: usize = 65_536;
+/// Minimum time between two searches for keys whose full rate is available again.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -47,6 +55,52 @@ impl Rate {
     #[must_use]
     pub fn give_back(self, RateUsage(full): RateUsage) -> RateUsage {
         RateUsage(full.saturating_sub(whole_micros(self.each)))
+    }
+}
+
+/// Consumption of one rate per key. At most 65,536 keys are counted separately; further ones share one rate. A key whose
+/// full rate is available again is dropped when room is needed.
+#[derive(Debug)]
+pub struct KeyedRates<K>(Mutex<UsageTable<K>>);
+
+#[derive(Debug)]
+struct UsageTable<K> {
+    used: HashMap<K, RateUsage>,
+    shared: Option<RateUsage>,
+    swept: Timestamp,
+}
+
+impl<K> Default for KeyedRates<K> {
+    fn default() -> Self {
+        Self(Mutex::new(UsageTable { used: HashMap::new(), shared: None, swept: Timestamp::from_millis(0) }))
+    }
+}
+
+impl<K: Hash + Eq + Clone> KeyedRates<K> {
+    /// Consumes one event of a key. The error is the time to wait.
+    pub fn take(&self, rate: Rate, key: &K, now: Timestamp) -> Result<(), Duration> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = table.used.get_mut(key) {
+            *used = rate.take(Some(*used), now)?;
+            return Ok(());
+        }
+        if table.used.len() >= MAX_KEYS && table.swept.after(SWEEP_INTERVAL) <= now {
+            table.swept = now;
+            table.used.retain(|_, used| !used.is_over(now));
+        }
+        if table.used.len() >= MAX_KEYS {
+            table.shared = Some(rate.take(table.shared, now)?);
+        } else {
+            table.used.insert(key.clone(), rate.take(None, now)?);
+        }
+        Ok(())
+    }
+
+    /// Returns an event that was taken and not used.
+    pub fn give_back(&self, rate: Rate, key: &K) {
+        if let Some(used) = self.0.lock().unwrap_or_else(PoisonError::into_inner).used.get_mut(key) {
+            *used = rate.give_back(*used);
+        }
     }
 }
 
@@ -98,5 +152,30 @@ mod tests {
             used
         });
         assert_eq!(taken.count(), 10);
+    }
+
+    #[test]
+    fn keys_beyond_limit_share_one_rate_until_others_are_dropped() {
+        let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
+        let rates = KeyedRates::default();
+        for key in 0..MAX_KEYS {
+            assert!(rates.take(rate, &key, at(0)).is_ok());
+        }
+        assert!(rates.take(rate, &(MAX_KEYS + 1), at(0)).is_ok());
+        assert!(rates.take(rate, &(MAX_KEYS + 2), at(0)).is_ok());
+        assert!(rates.take(rate, &(MAX_KEYS + 3), at(0)).is_err());
+        assert!(rates.take(rate, &0, at(0)).is_ok(), "a counted key has its own rate");
+        assert!(rates.take(rate, &(MAX_KEYS + 3), at(60_000)).is_ok());
+        assert_eq!(rates.0.lock().unwrap().used.len(), 1);
+    }
+
+    #[test]
+    fn returned_event_can_be_taken_again() {
+        let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
+        let rates = KeyedRates::default();
+        assert!(rates.take(rate, &(), now).is_ok());
+        assert!(rates.take(rate, &(), now).is_err());
+        rates.give_back(rate, &());
+        assert!(rates.take(rate, &(), now).is_ok());
     }
 }

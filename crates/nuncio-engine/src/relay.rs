@@ -9,19 +9,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::ids::AgentName;
+use nuncio_core::ids::{AgentId, AgentName};
+use nuncio_core::rate::KeyedRates;
 
 mod conversations;
 mod keys;
 mod messages;
-mod rates;
 mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
 pub use keys::{DeviceKeys, KeyUpload, KeyUploadResult};
 pub use messages::{NewPost, PostReceipt};
-pub(crate) use rates::ToolCallRates;
 pub(crate) use streams::StreamSubscribers;
 pub use streams::{
     MAX_STREAM_PIECE, MAX_STREAM_START, StreamAbortReason, StreamPiece, StreamSender, StreamSubscriber, StreamUpdate,
@@ -42,6 +41,8 @@ pub struct Relay {
     pub(crate) tool_calls: ToolCallRates,
     pub(crate) streams: StreamSubscribers,
 }
+
+pub(crate) type ToolCallRates = KeyedRates<AgentId>;
 
 /// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use nuncio_core::conversation::{
 };
 use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+use nuncio_core::rate::Rate;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
 use crate::access::{Caller, Credential};
@@ -118,7 +119,8 @@ impl Relay {
     fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
         let per_minute = self.runtime.limits().relay.tool_calls_per_minute;
-        self.tool_calls.take(agent, per_minute, self.runtime.now()).map_err(|wait| {
+        let rate = Rate::per_minute(per_minute.max(1));
+        self.tool_calls.take(rate, agent, self.runtime.now()).map_err(|wait| {
             let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
             let message = format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s");
             ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
@@ -127,7 +129,8 @@ impl Relay {
 
     fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            self.tool_calls.give_back(agent, self.runtime.limits().relay.tool_calls_per_minute);
+            let rate = Rate::per_minute(self.runtime.limits().relay.tool_calls_per_minute.max(1));
+            self.tool_calls.give_back(rate, agent);
         }
     }
 

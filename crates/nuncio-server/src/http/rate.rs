@@ -3,20 +3,17 @@
 //! An address has one allowance for each way of saying who one is, so that requests without a credential lock out no
 //! caller behind the same address who signs, signs in, enrols or opens a socket.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use ::http::{HeaderValue, header};
 use axum::extract::Request;
 use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
-use nuncio_core::rate::{Rate, RateUsage};
-use nuncio_core::time::Timestamp;
+use nuncio_core::rate::{KeyedRates, Rate};
 use nuncio_engine::ports::Clock;
 use nuncio_engine::{EngineError, Identity};
 use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
@@ -26,19 +23,14 @@ use super::connection::is_probe;
 use super::identity::shows_signature;
 use crate::listen::OpenConnection;
 
-/// How many allowances of one kind are remembered. Those beyond share one.
-const MAX_REMEMBERED: usize = 65_536;
-/// How often allowances that are whole again are looked for, at most.
-const CLEAN_UP_EVERY: Duration = Duration::from_secs(1);
-
 pub(crate) struct RateLimits {
     rate: Rate,
     per_minute: u32,
     clock: Arc<dyn Clock>,
-    callers: Mutex<Allowances<Principal>>,
+    callers: KeyedRates<Principal>,
     /// Anyone can make DIDs; they must not crowd out the callers the operator let in.
-    dids: Mutex<Allowances<Principal>>,
-    unidentified: Mutex<Allowances<Unidentified>>,
+    dids: KeyedRates<Principal>,
+    unidentified: KeyedRates<Unidentified>,
 }
 
 impl RateLimits {
@@ -56,14 +48,9 @@ impl RateLimits {
         }
     }
 
-    fn take<K: Hash + Eq + Clone>(&self, allowances: &Mutex<Allowances<K>>, key: &K) -> Result<(), RateExceeded> {
-        let taken = allowances.lock().unwrap_or_else(PoisonError::into_inner).take(self.rate, key, self.clock.now());
+    fn take<K: Hash + Eq + Clone>(&self, rates: &KeyedRates<K>, key: &K) -> Result<(), RateExceeded> {
+        let taken = rates.take(self.rate, key, self.clock.now());
         taken.map_err(|wait| RateExceeded { seconds: wait.as_secs() + 1, per_minute: self.per_minute })
-    }
-
-    /// Gives back what a request took from its address, because its caller turned out to be known.
-    fn give_back(&self, sender: &Unidentified) {
-        self.unidentified.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.rate, sender);
     }
 }
 
@@ -115,45 +102,6 @@ impl From<RateExceeded> for EngineError {
     fn from(RateExceeded { seconds, per_minute }: RateExceeded) -> Self {
         let message = format!("more than {per_minute} requests a minute; try again in {seconds} seconds");
         Self::new(Code::RateLimited, message)
-    }
-}
-
-/// How much is used up by whom. An allowance that is whole again is forgotten.
-#[derive(Debug)]
-struct Allowances<K> {
-    used: HashMap<K, RateUsage>,
-    shared: Option<RateUsage>,
-    cleaned_up: Timestamp,
-}
-
-impl<K> Default for Allowances<K> {
-    fn default() -> Self {
-        Self { used: HashMap::new(), shared: None, cleaned_up: Timestamp::from_millis(0) }
-    }
-}
-
-impl<K: Hash + Eq + Clone> Allowances<K> {
-    fn take(&mut self, rate: Rate, key: &K, now: Timestamp) -> Result<(), Duration> {
-        if let Some(used) = self.used.get_mut(key) {
-            *used = rate.take(Some(*used), now)?;
-            return Ok(());
-        }
-        if self.used.len() >= MAX_REMEMBERED && self.cleaned_up.after(CLEAN_UP_EVERY) <= now {
-            self.cleaned_up = now;
-            self.used.retain(|_, used| !used.is_over(now));
-        }
-        if self.used.len() >= MAX_REMEMBERED {
-            self.shared = Some(rate.take(self.shared, now)?);
-            return Ok(());
-        }
-        self.used.insert(key.clone(), rate.take(None, now)?);
-        Ok(())
-    }
-
-    fn give_back(&mut self, rate: Rate, key: &K) {
-        if let Some(used) = self.used.get_mut(key) {
-            *used = rate.give_back(*used);
-        }
     }
 }
 
@@ -209,7 +157,7 @@ impl CallerObserver for RequestOfAddress {
         if self.is_reported.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        self.rates.give_back(&self.sender);
+        self.rates.unidentified.give_back(self.rates.rate, &self.sender);
         Ok(self.rates.count_caller(caller)?)
     }
 }
@@ -226,37 +174,5 @@ pub(super) fn recognise_key(shared: &Shared, request: &mut Request) {
         values.filter(|value| value.starts_with("nk_")).find_map(|key| shared.engine.access().caller_by_key(key));
     if let Some(caller) = caller {
         request.extensions_mut().insert(KnownCaller(caller.principal));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rate_limiter_remembers_a_limited_number_of_callers_until_their_allowance_is_full() {
-        let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
-        let mut allowances = Allowances::default();
-        for key in 0..MAX_REMEMBERED {
-            assert!(allowances.take(rate, &key, at(0)).is_ok());
-        }
-        // Those beyond share one allowance.
-        assert!(allowances.take(rate, &(MAX_REMEMBERED + 1), at(0)).is_ok());
-        assert!(allowances.take(rate, &(MAX_REMEMBERED + 2), at(0)).is_ok());
-        assert!(allowances.take(rate, &(MAX_REMEMBERED + 3), at(0)).is_err());
-        assert!(allowances.take(rate, &0, at(0)).is_ok(), "one that is remembered has its own");
-        assert_eq!(allowances.used.len(), MAX_REMEMBERED);
-        assert!(allowances.take(rate, &(MAX_REMEMBERED + 3), at(60_000)).is_ok());
-        assert_eq!(allowances.used.len(), 1);
-    }
-
-    #[test]
-    fn request_returned_to_the_rate_limiter_can_be_used_again() {
-        let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
-        let mut allowances = Allowances::default();
-        assert!(allowances.take(rate, &(), now).is_ok());
-        assert!(allowances.take(rate, &(), now).is_err());
-        allowances.give_back(rate, &());
-        assert!(allowances.take(rate, &(), now).is_ok());
     }
 }
