@@ -32,6 +32,7 @@ mod signing;
 use consents::Consents;
 pub use keys::{NewKey, key_expired};
 pub(crate) use links::PersonLinks;
+pub(crate) use nonces::use_nonce;
 pub use nuncio_core::caller::{Caller, Credential};
 pub use signing::SigningKey;
 

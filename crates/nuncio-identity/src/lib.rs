@@ -6,7 +6,8 @@
 //!
 //! Steps to verify a signed request: [`Credentials::read`] parses the credentials, [`SignatureClaim::check`] makes the
 //! checks that need no document, the caller fetches the document and binds it ([`BoundDocument`]),
-//! [`SignatureClaim::verify`] returns the signer, and only then [`ReplayMemory::remember`] records the nonce.
+//! [`SignatureClaim::verify`] returns the signer, and only then the caller records the nonce
+//! ([`SignaturePolicy::remember_until`]).
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -24,7 +25,6 @@ pub mod ledger;
 pub mod legacy;
 pub mod origin_proof;
 pub mod proof;
-pub mod replay;
 pub mod rfc3339;
 pub mod seal;
 pub mod token;
@@ -39,5 +39,4 @@ pub use fields::HeaderFields;
 pub use http_signature::{SignatureClaim, SignaturePolicy, SignedRequest, VerifiedSigner, verify_request};
 pub use keys::{KeyError, SigningKey, VerifyingKey};
 pub use proof::ProofError;
-pub use replay::{ReplayError, ReplayMemory};
 pub use token::TokenIssuer;

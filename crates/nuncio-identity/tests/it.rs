@@ -22,8 +22,6 @@ mod object_proofs;
 mod origin_proofs;
 #[path = "it/properties.rs"]
 mod properties;
-#[path = "it/replay_and_tokens.rs"]
-mod replay_and_tokens;
 #[path = "it/resolution_urls.rs"]
 mod resolution_urls;
 #[path = "it/seal_backup.rs"]
@@ -46,6 +44,8 @@ mod seal_malicious_sender;
 mod seal_stream;
 #[path = "it/seal_trust.rs"]
 mod seal_trust;
+#[path = "it/tokens.rs"]
+mod tokens;
 #[path = "it/vectors.rs"]
 mod vectors;
 #[path = "it/verifier_flow.rs"]

@@ -8,6 +8,7 @@ use nuncio_core::time::Timestamp;
 
 use crate::access::Access;
 use crate::error::EngineError;
+use crate::ports::Store;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
 /// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
@@ -21,15 +22,23 @@ impl Access {
     /// # Errors
     /// The nonce could not be stored; the caller must then refuse the request.
     pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
-        let used = ConsentChange::UseNonce {
-            digest: Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes()),
-            now: self.runtime.now(),
-            kept_until: counts_until.after(MARGIN),
-        };
-        match self.store.commit(vec![used.into()]).await {
-            Ok(()) => Ok(true),
-            Err(StoreError::Conflict(Conflict::Exists)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(use_nonce(&*self.store, owner, nonce, counts_until, self.runtime.now()).await?)
+    }
+}
+
+/// See [`Access::use_nonce`].
+pub(crate) async fn use_nonce(
+    store: &dyn Store,
+    owner: &str,
+    nonce: &str,
+    counts_until: Timestamp,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let digest = Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes());
+    let used = ConsentChange::UseNonce { digest, now, kept_until: counts_until.after(MARGIN) };
+    match store.commit(vec![used.into()]).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Conflict(Conflict::Exists)) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -20,7 +20,7 @@ use nuncio_core::time::Timestamp;
 use super::error::ConsentError;
 use super::signing::{Ed25519, refused};
 use super::texts;
-use crate::access::Caller;
+use crate::access::{Caller, use_nonce};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
@@ -204,18 +204,10 @@ impl People {
         if !Ed25519.holds(&device.key, &assertion.message(), signature) {
             return no("the signature does not hold under its key");
         }
-        let once = ConsentChange::UseNonce {
-            digest: Digest::of_bytes(format!("{}\n{}", device.id, assertion.nonce).as_bytes()),
-            now,
-            // Longer than the assertion is valid, so that a clock set back a little allows no replay.
-            kept_until: now.after(rules.assertion_window * 4),
-        };
-        match self.store.commit(vec![once.into()]).await {
-            Err(StoreError::Conflict(Conflict::Exists)) => no("the same request came before; use a new nonce"),
-            other => {
-                other?;
-                Ok(device)
-            }
+        let valid_until = assertion.at.after(rules.assertion_window);
+        match use_nonce(&*self.store, device.id.as_str(), &assertion.nonce, valid_until, now).await? {
+            true => Ok(device),
+            false => no("the same request came before; use a new nonce"),
         }
     }
 }

@@ -56,7 +56,7 @@ impl SignaturePolicy {
 pub struct VerifiedSigner {
     pub did: Did,
     pub key_id: DidUrl,
-    /// The nonce to pass to [`crate::ReplayMemory::remember`].
+    /// Must be refused if this key used it before.
     pub nonce: Option<String>,
     pub created: Timestamp,
     pub expires: Option<Timestamp>,

@@ -1,12 +1,13 @@
-//! Test vectors of `verifier_flow.json`: a request through the complete verification, with replay memory and tokens.
+//! Test vectors of `verifier_flow.json`: a request through the complete verification, with used nonces and tokens.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::{ACCEPT_SIGNATURE, AccessGrant, Challenge};
 use nuncio_identity::{
-    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, ReplayMemory,
-    SignaturePolicy, SignedRequest, TokenIssuer, http_signature, rfc3339,
+    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, DidDocument, DidUrl, K1ProofRule, SignaturePolicy,
+    SignedRequest, TokenIssuer, http_signature, rfc3339,
 };
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use crate::vectors::{self, cases, signing_key, text};
 struct Verifier {
     schemes: AcceptedSchemes,
     policy: SignaturePolicy,
-    memory: ReplayMemory,
+    used: HashSet<(DidUrl, String)>,
     tokens: TokenIssuer,
     documents: Vec<Value>,
 }
@@ -33,7 +34,7 @@ impl Verifier {
                 legacy: name != "legacy_disabled",
             },
             policy: SignaturePolicy { nonce_required: name != "no_nonce_allowed", ..SignaturePolicy::default() },
-            memory: ReplayMemory::new(100),
+            used: HashSet::new(),
             tokens: TokenIssuer::new(
                 &signing_key("ed25519:service"),
                 "did:wba:api.example.com",
@@ -63,7 +64,11 @@ impl Verifier {
                 (claim.verify(&host, &self.resolve(claim.did(), now)?)?, "legacy_didwba")
             }
         };
-        self.memory.remember_caller(&caller, &self.policy, now)?;
+        if let Some(nonce) = caller.nonce
+            && !self.used.insert((caller.key_id, nonce))
+        {
+            return Err(AuthError::Nonce("the nonce was used before"));
+        }
         Ok((caller.did, scheme))
     }
 }
