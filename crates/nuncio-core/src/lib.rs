@@ -9,6 +9,7 @@ pub mod address;
 pub mod agent;
 pub mod approval;
 pub mod audit;
+pub mod backoff;
 pub mod bundle;
 pub mod caller;
 pub mod code;
