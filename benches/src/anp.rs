@@ -16,8 +16,8 @@ use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SigningOptions, sign};
 use nuncio_identity::{
-    AcceptedSchemes, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument, SignaturePolicy, SignedRequest,
-    SigningKey, TokenIssuer,
+    AcceptedSchemes, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument, SignaturePolicy,
+    SignedRequest, SigningKey, TokenIssuer,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

@@ -7,12 +7,12 @@ mod publisher;
 mod tests;
 mod verification;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_core::agent::Agent;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::directory::{DirectoryListing, ListingId};
+use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
+use nuncio_engine::directory::DirectoryListing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -159,61 +159,7 @@ impl DirectoryRow {
 }
 
 /// Registered agents by description URL.
-#[derive(Debug, Default)]
-struct Catalogue(RwLock<BTreeMap<String, Arc<DirectoryRow>>>);
-
-impl Catalogue {
-    fn put(&self, entry: DirectoryListing, listed: ListedAgent) {
-        let (key, row) = (entry.url.to_string(), DirectoryRow::new(entry.url.clone(), listed, Some(entry)));
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(row));
-    }
-
-    /// Replaces the entry and keeps the description.
-    fn update(&self, entry: DirectoryListing) {
-        let mut rows = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(row) = rows.get_mut(entry.url.as_str()) {
-            *row = Arc::new(DirectoryRow { entry: Some(entry), ..DirectoryRow::clone(row) });
-        }
-    }
-
-    fn remove(&self, url: &Url) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(url.as_str());
-    }
-
-    fn entries(&self) -> Vec<DirectoryListing> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values().filter_map(|row| row.entry.clone()).collect()
-    }
-
-    fn all(&self) -> Vec<(DirectoryListing, ListedAgent)> {
-        let rows = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        rows.values().filter_map(|row| Some((row.entry.clone()?, row.listed.clone()))).collect()
-    }
-
-    fn by_url(&self, url: &Url) -> Option<DirectoryListing> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(url.as_str()).and_then(|row| row.entry.clone())
-    }
-
-    fn by_id(&self, id: &ListingId) -> Option<DirectoryListing> {
-        self.entries().into_iter().find(|entry| entry.id() == *id)
-    }
-
-    /// Searches local and registered agents.
-    fn find(&self, own: &[Arc<DirectoryRow>], wanted: &SearchQuery) -> SearchPage {
-        let mut rows = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Local rows replace registered ones of the same URL.
-        rows.extend(own.iter().map(|row| (row.url.to_string(), Arc::clone(row))));
-        let mut items = Vec::new();
-        let mut last = None;
-        for (url, row) in rows.iter().filter(|(url, row)| wanted.takes(url, row)) {
-            if items.len() == wanted.limit {
-                return SearchPage { items, next_cursor: last };
-            }
-            items.push(row.item());
-            last = Some(url.clone());
-        }
-        SearchPage { items, next_cursor: None }
-    }
-}
+type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
 
 /// Rows of the local agents, rebuilt when agents or DIDs change.
 #[derive(Debug, Default)]
@@ -268,69 +214,40 @@ pub struct SearchPage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchQuery {
-    /// In lower case.
-    words: Vec<String>,
-    /// In lower case.
-    tags: Vec<String>,
-    capabilities: Vec<String>,
-    after: Option<String>,
-    limit: usize,
-}
+pub struct SearchQuery(CatalogueQuery<2>);
 
 impl SearchQuery {
-    /// Default page size.
-    pub const PAGE: usize = 100;
-    /// Maximum page size.
-    pub const MAX_PAGE: usize = 1000;
-    /// Maximum length of a parameter, in bytes.
-    pub const MAX_TEXT: usize = 500;
-    /// Maximum number of occurrences of a parameter.
-    const MAX_TIMES: usize = 20;
-
     /// Parses query parameters. Unknown ones are ignored.
     ///
     /// # Errors
     /// Names the invalid parameter and its valid values.
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
-        let mut wanted =
-            Self { words: Vec::new(), tags: Vec::new(), capabilities: Vec::new(), after: None, limit: Self::PAGE };
-        for (name, value) in parameters {
-            if value.len() > Self::MAX_TEXT && matches!(name, "q" | "tag" | "capability") {
-                return Err(format!("`{name}` has at most {} bytes", Self::MAX_TEXT));
-            }
-            let mut add = |list: fn(&mut Self) -> &mut Vec<String>, text: String| {
-                let list = list(&mut wanted);
-                if list.len() == Self::MAX_TIMES {
-                    return Err(format!("`{name}` may be there at most {} times", Self::MAX_TIMES));
-                }
-                list.push(text);
-                Ok(())
-            };
-            match name {
-                "tag" => add(|wanted| &mut wanted.tags, value.trim().to_lowercase())?,
-                "capability" => add(|wanted| &mut wanted.capabilities, value.trim().to_owned())?,
-                "q" => wanted.words = value.to_lowercase().split_whitespace().map(str::to_owned).collect(),
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=Self::MAX_PAGE).contains(limit));
-                    wanted.limit = limit.ok_or_else(|| format!("`limit` is a number from 1 to {}", Self::MAX_PAGE))?;
-                }
-                "cursor" => match Url::parse(value) {
-                    Ok(_) => wanted.after = Some(value.to_owned()),
-                    Err(_) => return Err("`cursor` is not one this server gave".to_owned()),
-                },
-                _ => {}
-            }
+        let mut query = CatalogueQuery::read(parameters, ["tag", "capability"])?;
+        if query.cursor.as_ref().is_some_and(|cursor| Url::parse(cursor).is_err()) {
+            return Err("`cursor` is not one this server gave".to_owned());
         }
-        Ok(wanted)
+        let [tags, capabilities] = &mut query.filters;
+        tags.iter_mut().for_each(|tag| *tag = tag.trim().to_lowercase());
+        capabilities.iter_mut().for_each(|id| *id = id.trim().to_owned());
+        Ok(Self(query))
+    }
+
+    /// Searches local and registered agents.
+    fn find(&self, catalogue: &AgentCatalogue, own: &[Arc<DirectoryRow>]) -> SearchPage {
+        let mut rows = catalogue.all();
+        // Local rows replace registered ones of the same URL.
+        rows.extend(own.iter().map(|row| (row.url.to_string(), Arc::clone(row))));
+        let matches = rows.iter().filter(|(url, row)| self.takes(url, row)).map(|(_, row)| row.item());
+        let (items, next_cursor) = self.0.page(matches, |item| item.id.clone());
+        SearchPage { items, next_cursor }
     }
 
     fn takes(&self, url: &str, row: &DirectoryRow) -> bool {
-        let listed = &row.listed;
-        self.after.as_ref().is_none_or(|after| url > after.as_str())
-            && self.words.iter().all(|word| row.text.contains(word))
-            && self.tags.iter().all(|tag| listed.tags.iter().any(|has| is_below(&has.to_lowercase(), tag)))
-            && self.capabilities.iter().all(|id| listed.capabilities.iter().any(|has| has.id == *id))
+        let (listed, CatalogueQuery { words, filters: [tags, capabilities], cursor, .. }) = (&row.listed, &self.0);
+        cursor.as_ref().is_none_or(|after| url > after.as_str())
+            && words.iter().all(|word| row.text.contains(word))
+            && tags.iter().all(|tag| listed.tags.iter().any(|has| is_below(&has.to_lowercase(), tag)))
+            && capabilities.iter().all(|id| listed.capabilities.iter().any(|has| has.id == *id))
     }
 }
 

@@ -12,6 +12,7 @@ pub mod callbacks;
 mod compute;
 pub mod consent;
 pub mod converse;
+pub mod crawl;
 pub mod direct_messages;
 pub mod directory;
 pub mod drafting;

@@ -17,7 +17,7 @@ use nuncio_engine::record::AuditProof;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
-use nuncio_skill::crawl::Crawler;
+use nuncio_skill::crawl::SkillCrawler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -222,7 +222,7 @@ pub struct AdminApi {
     engine: Engine,
     checkpoints: Arc<Checkpoints>,
     /// Reads followed domains; none while no server runs.
-    crawler: Option<Crawler>,
+    crawler: Option<SkillCrawler>,
     keeper: Option<DirectoryIndex>,
     /// Registers own agents at other directories; none while no server runs.
     herald: Option<DirectoryPublisher>,
@@ -266,7 +266,7 @@ impl AdminApi {
         self.people.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there are no people here"))
     }
 
-    pub(crate) fn with_crawler(mut self, crawler: Crawler) -> Self {
+    pub(crate) fn with_crawler(mut self, crawler: SkillCrawler) -> Self {
         self.crawler = Some(crawler);
         self
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nuncio_engine::Engine;
 use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::Fetch;
-use nuncio_skill::crawl::{CrawlOptions, Crawler, unlisted};
+use nuncio_skill::crawl::{SkillCrawler, unlisted};
 use serde_json::{Value, json};
 
 use crate::error::StartError;
@@ -19,16 +19,20 @@ pub(crate) async fn open(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
     settings: &RegistrySettings,
-) -> Result<Crawler, StartError> {
+) -> Result<SkillCrawler, StartError> {
     engine.directory().follow_settings(&settings.follow).await?;
     let interval = Duration::from_secs(settings.interval_seconds);
-    let crawler = Crawler::new(engine.clone(), fetch, CrawlOptions { interval, ..CrawlOptions::default() });
+    let crawler = SkillCrawler::new(engine.clone(), fetch, interval);
     crawler.load().await?;
     Ok(crawler)
 }
 
 /// Follows a domain, and reads it at once where there is someone to do so.
-pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: Domain) -> Result<Value, StartError> {
+pub(crate) async fn follow(
+    engine: &Engine,
+    crawler: Option<&SkillCrawler>,
+    domain: Domain,
+) -> Result<Value, StartError> {
     let (followed, visited) = match crawler {
         Some(crawler) => crawler.follow(domain, FollowSource::Operator).await?,
         None => (engine.directory().follow(domain, FollowSource::Operator).await?, false),
@@ -37,7 +41,11 @@ pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: D
 }
 
 /// Follows a domain no more.
-pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain: &Domain) -> Result<Value, StartError> {
+pub(crate) async fn unfollow(
+    engine: &Engine,
+    crawler: Option<&SkillCrawler>,
+    domain: &Domain,
+) -> Result<Value, StartError> {
     match crawler {
         Some(crawler) => crawler.unfollow(domain).await?,
         None => engine.directory().unfollow(domain).await?,
@@ -46,7 +54,7 @@ pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain:
 }
 
 /// Every domain that is followed. What is told of a visit can be found in the registry.
-pub(crate) async fn list(engine: &Engine, crawler: Option<&Crawler>) -> Result<Value, StartError> {
+pub(crate) async fn list(engine: &Engine, crawler: Option<&SkillCrawler>) -> Result<Value, StartError> {
     let mut all = Vec::new();
     for followed in engine.directory().followed().await? {
         all.push(shown(engine, &followed).await?);

@@ -1,11 +1,11 @@
 //! Registry: searches the skills of this host and of the hosts it follows. §4.2 names the registry and leaves its
 //! response format open; the format is our own.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use nuncio_core::agent::CapabilityType;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::SkillIndexEntry;
@@ -64,117 +64,64 @@ impl HostSkills {
     }
 }
 
-/// Skills of other hosts by origin, in memory. The crawler updates it.
-#[derive(Debug, Default)]
-pub struct Catalogue(RwLock<BTreeMap<String, HostSkills>>);
-
-impl Catalogue {
-    /// Replaces the skills of an origin.
-    pub fn put(&self, origin: &str, host_skills: HostSkills) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(origin.to_owned(), host_skills);
-    }
-
-    pub fn remove(&self, origin: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(origin);
-    }
-
-    /// Returns one page of matching skills of this host (`own`) and all others.
-    #[must_use]
-    pub fn find(&self, here: &str, own: HostSkills, query: &RegistryQuery) -> RegistrySearchPage {
-        let mut shelves = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Followed copies of this host's own skills are ignored; `own` is current.
-        shelves.insert(here.to_owned(), own);
-        let mut skills = Vec::new();
-        for (origin, host_skills) in &shelves {
-            if query.after.as_ref().is_some_and(|after| *origin < after.origin) {
-                continue;
-            }
-            for skill in host_skills.skills.iter().filter(|skill| query.takes(origin, skill)) {
-                if skills.len() == query.limit {
-                    let next_cursor = skills.last().map(RegistryEntry::cursor);
-                    return RegistrySearchPage { skills, next_cursor };
-                }
-                skills.push(RegistryEntry::new(origin, host_skills, skill));
-            }
-        }
-        RegistrySearchPage { skills, next_cursor: None }
-    }
-}
+/// Skills of other hosts by origin.
+pub type SkillCatalogue = Catalogue<HostSkills>;
 
 /// Parsed search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryQuery {
+    query: CatalogueQuery<3>,
     kind: Option<CapabilityType>,
-    /// Search words, in lower case.
-    words: Vec<String>,
-    tags: Vec<String>,
     /// Name, origin or host, in lower case.
     provider: Option<String>,
-    after: Option<Cursor>,
-    limit: usize,
-}
-
-/// Position in the sorted result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Cursor {
-    origin: String,
-    id: String,
+    /// Origin and id of the last skill of the previous page.
+    after: Option<(String, String)>,
 }
 
 impl RegistryQuery {
-    /// Default page size.
-    pub const PAGE: usize = 100;
-    /// Maximum page size.
-    pub const MAX_PAGE: usize = 1000;
-    /// Length limit of the search text.
-    pub const MAX_TEXT: usize = 500;
-    /// Limit on tags in one request.
-    const MAX_TAGS: usize = 20;
-
     /// Parses query parameters; unknown ones are ignored.
     ///
     /// # Errors
     /// The message names the wrong parameter and its allowed values.
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
-        let mut query =
-            Self { kind: None, words: Vec::new(), tags: Vec::new(), provider: None, after: None, limit: Self::PAGE };
-        for (name, value) in parameters {
-            if value.len() > Self::MAX_TEXT && matches!(name, "q" | "tag" | "provider") {
-                return Err(format!("`{name}` has at most {} bytes", Self::MAX_TEXT));
-            }
-            match name {
-                "type" => {
-                    let kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == value);
-                    query.kind = Some(kind.ok_or_else(|| {
-                        format!("`type` is one of {}", CapabilityType::ALL.map(CapabilityType::as_str).join(", "))
-                    })?);
-                }
-                "q" => query.words = value.to_lowercase().split_whitespace().map(str::to_owned).collect(),
-                "tag" if query.tags.len() == Self::MAX_TAGS => {
-                    return Err(format!("`tag` may be there at most {} times", Self::MAX_TAGS));
-                }
-                "tag" => query.tags.push(value.to_owned()),
-                "provider" => query.provider = Some(value.trim().to_lowercase()),
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=Self::MAX_PAGE).contains(limit));
-                    query.limit = limit.ok_or_else(|| format!("`limit` is a number from 1 to {}", Self::MAX_PAGE))?;
-                }
-                "cursor" => {
-                    let (origin, id) = value.split_once(' ').ok_or("`cursor` is not one this server gave")?;
-                    query.after = Some(Cursor { origin: origin.to_owned(), id: id.to_owned() });
-                }
-                _ => {}
+        let query = CatalogueQuery::read(parameters, ["type", "tag", "provider"])?;
+        let [kinds, _, providers] = &query.filters;
+        let mut kind = None;
+        for named in kinds {
+            kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == *named);
+            if kind.is_none() {
+                let known = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
+                return Err(format!("`type` is one of {known}"));
             }
         }
-        Ok(query)
+        let after = match query.cursor.as_deref().map(|cursor| cursor.split_once(' ')) {
+            Some(None) => return Err("`cursor` is not one this server gave".to_owned()),
+            position => position.flatten().map(|(origin, id)| (origin.to_owned(), id.to_owned())),
+        };
+        let provider = providers.last().map(|name| name.trim().to_lowercase());
+        Ok(Self { query, kind, provider, after })
+    }
+
+    /// Returns one page of matching skills of this host (`own`) and all others.
+    #[must_use]
+    pub fn find(&self, catalogue: &SkillCatalogue, here: &str, own: HostSkills) -> RegistrySearchPage {
+        let mut hosts = catalogue.all();
+        // Followed copies of this host's own skills are ignored; `own` is current.
+        hosts.insert(here.to_owned(), own);
+        let matches = hosts.iter().flat_map(|(origin, host_skills)| {
+            let skills = host_skills.skills.iter().filter(|skill| self.takes(origin, skill));
+            skills.map(|skill| RegistryEntry::new(origin, host_skills, skill))
+        });
+        let (skills, next_cursor) = self.query.page(matches, RegistryEntry::cursor);
+        RegistrySearchPage { skills, next_cursor }
     }
 
     fn takes(&self, origin: &str, skill: &ListedSkill) -> bool {
-        let behind = |after: &Cursor| (origin, skill.entry.id.as_str()) > (after.origin.as_str(), after.id.as_str());
-        self.after.as_ref().is_none_or(behind)
+        let is_after = |(last, id): &(String, String)| (origin, skill.entry.id.as_str()) > (last.as_str(), id.as_str());
+        self.after.as_ref().is_none_or(is_after)
             && self.kind.is_none_or(|kind| skill.entry.capability_type == kind)
-            && self.words.iter().all(|word| skill.text.contains(word))
-            && self.tags.iter().all(|tag| skill.tags.contains(tag))
+            && self.query.words.iter().all(|word| skill.text.contains(word))
+            && self.query.filters[1].iter().all(|tag| skill.tags.contains(tag))
             && self.provider.as_ref().is_none_or(|provider| is_of(origin, skill, provider))
     }
 }

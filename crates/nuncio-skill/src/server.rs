@@ -20,7 +20,7 @@ use nuncio_http::BodyLimits;
 use url::Url;
 
 use crate::project::{HostInfo, OAuthEndpoints};
-use crate::registry::Catalogue;
+use crate::registry::SkillCatalogue;
 use crate::validate::Kind;
 
 mod discover;
@@ -86,7 +86,7 @@ impl Skills {
 
     /// Adds the catalogue of skills of other hosts.
     #[must_use]
-    pub fn with_catalogue(mut self, catalogue: Arc<Catalogue>) -> Self {
+    pub fn with_catalogue(mut self, catalogue: Arc<SkillCatalogue>) -> Self {
         self.registry = Arc::new(Registry::new(catalogue));
         self
     }

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nuncio_core::backoff::Backoff;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
@@ -23,9 +24,8 @@ use crate::wire::canonical;
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval after which a registration is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// Delay after the first failed registration; it doubles with each failure.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
+/// Delay after failed registrations.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(30), Duration::from_secs(6 * 60 * 60));
 
 /// State of an agent's registration with one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -172,9 +172,8 @@ impl Inner {
                 if status.failures == 0 {
                     tracing::warn!(agent = %status.agent, directory = %status.directory, why, "cannot register with a directory");
                 }
-                let pause = FIRST_PAUSE.saturating_mul(1 << status.failures.min(20)).min(LONGEST_PAUSE);
                 let failures = status.failures.saturating_add(1);
-                RegistrationStatus { next: now.after(pause), failures, problem: Some(why), ..status }
+                RegistrationStatus { next: now.after(BACKOFF.after(failures)), failures, problem: Some(why), ..status }
             }
         }
     }

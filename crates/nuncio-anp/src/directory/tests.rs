@@ -60,7 +60,7 @@ fn listed_agent_round_trips_through_json() {
 
 #[test]
 fn search_pages_of_any_size_return_each_agent_once() {
-    let catalogue = Catalogue::default();
+    let catalogue = AgentCatalogue::default();
     let own: Vec<_> = (0..17).map(|n| row(&format!("https://h{n}.example/ad.json"), &json!({}))).collect();
     let mut all: Vec<_> = own.iter().map(|(url, _)| url.clone()).collect();
     all.sort();
@@ -71,7 +71,7 @@ fn search_pages_of_any_size_return_each_agent_once() {
             let mut query = vec![("limit".to_owned(), limit.to_string())];
             query.extend(cursor.take().map(|cursor| ("cursor".to_owned(), cursor)));
             let query: Vec<_> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            let found = catalogue.find(&own, &wanted(&query));
+            let found = wanted(&query).find(&catalogue, &own);
             assert!(found.items.len() <= limit);
             seen.extend(found.items.into_iter().map(|item| item.id));
             match found.next_cursor {

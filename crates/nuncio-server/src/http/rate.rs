@@ -5,8 +5,8 @@
 
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::http::{HeaderValue, header};
 use axum::extract::Request;

@@ -2,12 +2,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use nuncio_core::agent::SkillAccess;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
+use nuncio_engine::crawl::STALE;
 use nuncio_engine::follow::FollowedDomain;
 use url::Url;
 
-use super::Inner;
+use super::FollowedDomains;
 use super::read::{ConditionalFetch, DomainReader, FetchFailure, FetchFailureKind};
 use super::snapshot::{DescriptorState, DescriptorSummary, DomainSnapshot, SnapshotPage, SnapshotSkill};
 use crate::client::{display_url, next_page, plain};
@@ -23,15 +25,13 @@ const MAX_BYTES: usize = 16 << 20;
 const VISIT: Duration = Duration::from_secs(30 * 60);
 /// Upper bound of the pause between visits.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Time without a successful visit after which a domain's skills are no longer listed.
-const STALE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Number of consecutive failed descriptors after which a visit leaves the rest to the next visit.
 const ENOUGH_FAILURES: u32 = 3;
 /// Interval at which a visit saves its progress.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct DomainVisit<'a> {
-    crawler: &'a Inner,
+    crawler: &'a FollowedDomains,
     reader: DomainReader<'a>,
     followed: FollowedDomain,
     old: DomainSnapshot,
@@ -53,7 +53,7 @@ struct SkippedDescriptors {
 }
 
 impl<'a> DomainVisit<'a> {
-    pub(super) fn new(crawler: &'a Inner, followed: FollowedDomain, old: DomainSnapshot) -> Self {
+    pub(super) fn new(crawler: &'a FollowedDomains, followed: FollowedDomain, old: DomainSnapshot) -> Self {
         let clock = &**crawler.engine.clock();
         let reader = DomainReader::new(followed.domain.clone(), &*crawler.fetch, clock);
         Self { crawler, reader, followed, old, began: clock.now() }
@@ -72,7 +72,7 @@ impl<'a> DomainVisit<'a> {
         self.followed.last_seen = Some(self.began);
         self.followed.failures = 0;
         let Some(leftover) = self.descriptors(&mut snapshot).await? else { return Ok(None) };
-        let interval = self.crawler.options.interval;
+        let interval = self.crawler.interval;
         let pause = leftover.retry_after.map_or(interval, |asked| asked.clamp(interval, LONGEST_PAUSE.max(interval)));
         self.followed.next_visit = self.reader.now().after(pause);
         self.followed.problem = leftover.why.or(note).or_else(|| unlisted(&snapshot));
@@ -83,9 +83,10 @@ impl<'a> DomainVisit<'a> {
     async fn fail(mut self, failure: FetchFailure) -> Result<Option<FollowedDomain>, EngineError> {
         tracing::debug!(domain = %self.followed.domain, why = failure.why, "a visit of a followed domain failed");
         self.followed.failures = self.followed.failures.saturating_add(1);
-        let doubled = self.crawler.options.interval.saturating_mul(1 << self.followed.failures.min(20));
+        let interval = self.crawler.interval;
+        let backoff = Backoff::doubling(interval.saturating_mul(2), LONGEST_PAUSE.max(interval));
         let asked = failure.retry_after.unwrap_or_default();
-        let pause = doubled.max(asked).min(LONGEST_PAUSE.max(self.crawler.options.interval));
+        let pause = backoff.after(self.followed.failures).max(asked).min(backoff.max);
         let now = self.reader.now();
         self.followed.next_visit = now.after(pause);
         self.followed.problem = Some(failure.why);

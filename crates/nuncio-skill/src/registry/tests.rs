@@ -26,8 +26,8 @@ fn host_skills(skills: Vec<ListedSkill>) -> HostSkills {
     HostSkills::new(skills, NOW)
 }
 
-fn catalogue() -> Catalogue {
-    let catalogue = Catalogue::default();
+fn catalogue() -> SkillCatalogue {
+    let catalogue = SkillCatalogue::default();
     let there = vec![
         skill("hotel/search", CapabilityType::Knowledge, "Find rooms", &["travel", "hotel"]),
         skill("hotel/book", CapabilityType::Task, "预订房间", &["travel"]),
@@ -36,8 +36,8 @@ fn catalogue() -> Catalogue {
     catalogue
 }
 
-fn find(catalogue: &Catalogue, own: Vec<ListedSkill>, query: &[(&str, &str)]) -> Vec<String> {
-    let found = catalogue.find(HERE, host_skills(own), &RegistryQuery::read(query.iter().copied()).unwrap());
+fn find(catalogue: &SkillCatalogue, own: Vec<ListedSkill>, query: &[(&str, &str)]) -> Vec<String> {
+    let found = RegistryQuery::read(query.iter().copied()).unwrap().find(catalogue, HERE, host_skills(own));
     found.skills.into_iter().map(|skill| skill.entry.id).collect()
 }
 
@@ -90,7 +90,7 @@ fn invalid_parameter_is_named_in_error() {
 #[test]
 fn search_result_serialises_entry_without_unknown_fields() {
     let query = RegistryQuery::read([("tag", "hotel")]).unwrap();
-    let found = catalogue().find(HERE, host_skills(Vec::new()), &query);
+    let found = query.find(&catalogue(), HERE, host_skills(Vec::new()));
     let expected = json!({"skills": [{
         "id": "hotel/search", "name": "Find rooms", "capability_type": "knowledge",
         "description": "What Find rooms does", "descriptor_url": "https://a.example/skills/hotel/search.json",
@@ -117,7 +117,7 @@ proptest! {
         hosts in prop::collection::btree_map("[a-c]{1,2}", prop::collection::btree_map("[a-z ]{1,3}", 0..4_usize, 0..8), 0..4),
         limit in 1..5_usize,
     ) {
-        let catalogue = Catalogue::default();
+        let catalogue = SkillCatalogue::default();
         let mut all = Vec::new();
         for (host, skills) in &hosts {
             let origin = format!("https://{host}.example");
@@ -132,7 +132,7 @@ proptest! {
                 let mut query = vec![("limit", limit.as_str())];
                 query.extend(kind.map(|kind| ("type", kind.as_str())));
                 query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-                let found = catalogue.find(HERE, host_skills(Vec::new()), &RegistryQuery::read(query).unwrap());
+                let found = RegistryQuery::read(query).unwrap().find(&catalogue, HERE, host_skills(Vec::new()));
                 seen.extend(found.skills.into_iter().map(|skill| (skill.origin, skill.entry.id)));
                 match found.next_cursor {
                     Some(next) => cursor = Some(next),

@@ -11,7 +11,7 @@ use nuncio_engine::EngineError;
 use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 
 use super::{SkillError, Skills};
-use crate::registry::{Catalogue, HostSkills, ListedProvider, ListedSkill, RegistryQuery};
+use crate::registry::{HostSkills, ListedProvider, ListedSkill, RegistryQuery, SkillCatalogue};
 
 const PATH: &str = "/registry/skills";
 
@@ -24,13 +24,13 @@ const MINUTE: i64 = 60_000;
 /// State of the registry.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) catalogue: Arc<SkillCatalogue>,
     own: RwLock<Option<(u64, HostSkills)>>,
 }
 
 impl Registry {
     /// Creates a registry with the catalogue of other hosts.
-    pub(super) fn new(catalogue: Arc<Catalogue>) -> Self {
+    pub(super) fn new(catalogue: Arc<SkillCatalogue>) -> Self {
         Self { catalogue, own: RwLock::default() }
     }
 }
@@ -39,7 +39,7 @@ impl Registry {
 pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
     let asked = QueryParameters::of(request.uri());
     let query = RegistryQuery::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
-    let found = skills.registry.catalogue.find(&skills.host.base, skills.own_skills(), &query);
+    let found = query.find(&skills.registry.catalogue, &skills.host.base, skills.own_skills());
     let body = serde_json::to_vec(&found).unwrap_or_default();
     let mut response = CacheableDocument::json(body, CachePolicy::Public).answer(request.headers(), VARY);
     if let Some(next) = &found.next_cursor {
