@@ -19,16 +19,33 @@ impl Backoff {
         Self { first, factor: 2.0, max }
     }
 
-    /// Delay after this many consecutive failures.
+    /// Delay after this many consecutive failures; zero if there was none.
     #[must_use]
     pub fn after(&self, failures: u32) -> Duration {
-        let grown = self.factor.powi(i32::try_from(failures.saturating_sub(1).min(64)).unwrap_or(64));
+        let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
+        let grown = self.factor.powi(i32::try_from(doublings.min(64)).unwrap_or(64));
         Duration::try_from_secs_f64(self.first.as_secs_f64() * grown).unwrap_or(Duration::MAX).min(self.max)
     }
 
-    /// Delays after the first, second and each further failure, without end.
-    pub fn delays(self) -> impl Iterator<Item = Duration> + Send {
-        (1..=u32::MAX).chain(std::iter::repeat(u32::MAX)).map(move |failures| self.after(failures))
+    /// Counts the failures of one operation from zero.
+    #[must_use]
+    pub const fn start(self) -> FailureCount {
+        FailureCount { backoff: self, failures: 0 }
+    }
+}
+
+/// Consecutive failures of one operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FailureCount {
+    backoff: Backoff,
+    failures: u32,
+}
+
+impl FailureCount {
+    /// Counts a failure and returns the delay before the next attempt.
+    pub fn next_delay(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        self.backoff.after(self.failures)
     }
 }
 
@@ -60,9 +77,10 @@ mod tests {
     #[test]
     fn delay_doubles_up_to_its_limit() {
         let backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
-        let millis: Vec<_> = backoff.delays().take(10).map(|delay| delay.as_millis()).collect();
+        let mut failures = backoff.start();
+        let millis = [(); 10].map(|()| failures.next_delay().as_millis());
         assert_eq!(millis, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
-        assert_eq!(backoff.after(0), backoff.after(1), "no failure counts as the first");
+        assert_eq!(backoff.after(0), Duration::ZERO);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
+use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
@@ -18,10 +19,8 @@ use crate::ports::store::{Change, Conflict, ExecutionCallback, StoreError};
 /// Maximum number of attempts per callback.
 const ATTEMPTS: u32 = 12;
 
-/// Pause after the first failure; doubled after each further one.
-const PAUSE: Duration = Duration::from_secs(10);
-
-const MAX_PAUSE: Duration = Duration::from_secs(3 * 3600);
+/// Pauses after failures.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600));
 
 /// Callbacks that are sent when executions end.
 pub struct Callbacks {
@@ -79,8 +78,7 @@ impl Callbacks {
             self.callback_done(execution).await?;
             return Ok(None);
         }
-        let pause = PAUSE.saturating_mul(2_u32.saturating_pow(attempts - 1)).min(MAX_PAUSE);
-        let due = self.runtime.now().after(pause);
+        let due = self.runtime.now().after(BACKOFF.after(attempts));
         let later = ExecutionCallback { execution: execution.clone(), due, attempts };
         match self.store.commit(vec![Change::PutCallback(later)]).await {
             // Deleted meanwhile.

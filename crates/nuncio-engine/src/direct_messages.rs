@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use nuncio_core::Code;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::policy::Protocol;
@@ -26,9 +27,8 @@ use crate::publish::PublishedAgent;
 /// Maximum delivery attempts per reply.
 const ATTEMPTS: u32 = 12;
 
-/// Pause after the first failure; doubled up to `MAX_PAUSE`.
-const PAUSE: Duration = Duration::from_secs(5);
-const MAX_PAUSE: Duration = Duration::from_secs(3 * 3600);
+/// Pauses after failures.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(3 * 3600));
 
 /// Extra time after the turn limit at which a reply is checked even without a notification.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -182,8 +182,7 @@ impl DirectMessages {
             self.remove_pending_reply(owed).await?;
             return Ok(None);
         }
-        let pause = PAUSE.saturating_mul(2_u32.saturating_pow(attempts - 1)).min(MAX_PAUSE);
-        self.reschedule_reply(PendingReply { attempts, ..owed.clone() }, pause).await
+        self.reschedule_reply(PendingReply { attempts, ..owed.clone() }, BACKOFF.after(attempts)).await
     }
 
     /// Checks again later, because the turn still runs.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::audit::references::MessageReference;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{ContentType, Conversation, MessageRef, MsgSubtype};
 use nuncio_core::digest::Digest;
@@ -25,8 +26,8 @@ use crate::wire::message::Sealed;
 /// Name prefix of messages that wait to be sent.
 pub(super) const OUTBOX: &str = "peer/out/";
 
-/// Longest delay between retries.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Delays between retries.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(400), Duration::from_secs(30));
 
 /// How often a message is sealed again because a session must start or ended meanwhile.
 const SEAL_AGAIN: usize = 3;
@@ -213,14 +214,11 @@ impl Peer {
     }
 
     async fn post(&self, leaving: &OutgoingMessage) -> Result<u64, SendError> {
-        let mut pause = Duration::from_millis(200);
+        let mut failures = BACKOFF.start();
         let sent = loop {
             let wait = match self.inner.relay.post(&leaving.conversation, leaving.new_post()).await {
                 Err(RelayError::TooMany { seconds, .. }) if !leaving.is_call() => Duration::from_secs(seconds.max(1)),
-                Err(error) if error.is_retryable() => {
-                    pause = (pause * 2).min(MAX_PAUSE);
-                    pause
-                }
+                Err(error) if error.is_retryable() => failures.next_delay(),
                 done => break done,
             };
             let again = self.now().after(wait);

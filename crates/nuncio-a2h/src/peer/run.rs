@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use nuncio_core::backoff::{Backoff, FailureCount};
 use tokio_util::sync::CancellationToken;
 
 use super::Peer;
 use super::error::SendError;
 use crate::client::{RelayError, RelayEvent};
 
-/// Longest delay between attempts to reach the relay.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Delays between attempts to reach the relay.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Interval of publishing keys.
 const KEYS: Duration = Duration::from_secs(600);
@@ -23,7 +24,7 @@ enum EventSource {
 /// State across reconnections.
 struct RunState {
     told: EventSource,
-    pause: Duration,
+    failures: FailureCount,
     /// Whether the messages of the previous process are being handled.
     resumed: bool,
 }
@@ -41,7 +42,7 @@ impl Peer {
     }
 
     async fn serve(&self, told: EventSource, stop: CancellationToken) {
-        let mut life = RunState { told, pause: Duration::from_secs(1), resumed: false };
+        let mut life = RunState { told, failures: BACKOFF.start(), resumed: false };
         loop {
             let lived = tokio::select! {
                 lived = self.live(&mut life) => lived,
@@ -49,7 +50,7 @@ impl Peer {
             };
             self.streams_ended();
             self.abort_incoming_streams().await;
-            let pause = life.pause;
+            let pause = life.failures.next_delay();
             if let Err(error) = lived {
                 tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
             }
@@ -57,7 +58,6 @@ impl Peer {
                 () = self.inner.clock.sleep_until(self.now().after(pause)) => {}
                 () = stop.cancelled() => return,
             }
-            life.pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -83,7 +83,7 @@ impl Peer {
                     continue;
                 }
             };
-            life.pause = Duration::from_secs(1);
+            life.failures = BACKOFF.start();
             let mut last = None;
             for event in events {
                 let seq = event.seq;

@@ -18,6 +18,7 @@ use nuncio_aap::client::{
     AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, Update,
 };
 use nuncio_core::agent::AapSpec;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::session::{AwaitedAnswer, ToolRef};
@@ -32,8 +33,8 @@ mod remote_turn;
 
 /// Number of attempts to reach the other server, only before a turn has begun.
 const ATTEMPTS: u32 = 3;
-/// Delay before the second attempt; doubled before the third.
-const PAUSE: Duration = Duration::from_millis(300);
+/// Delays before the second and third attempt.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(300), Duration::from_secs(60));
 /// User message for continuing a history that the other agent did not produce.
 const GO_ON: &str = "(Go on, with the tool results above.)";
 /// Result of a call whose permission arrived after the remote session ended.
@@ -105,14 +106,12 @@ impl AapBrain {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        let mut pause = PAUSE;
-        for _ in 1..ATTEMPTS {
+        for attempt in 1..ATTEMPTS {
             match ask().await {
                 Err(ClientError::Unreachable(_) | ClientError::Refused { status: 429 | 502..=504, .. }) => {}
                 asked => return asked.map_err(|error| error.to_string()),
             }
-            self.services.clock.sleep_until(self.services.clock.now().after(pause)).await;
-            pause *= 2;
+            self.services.clock.sleep_until(self.services.clock.now().after(BACKOFF.after(attempt))).await;
         }
         ask().await.map_err(|error| error.to_string())
     }

@@ -8,6 +8,7 @@ use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall, ToolRespo
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::references::LedgerReference;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ConversationType, MessageRef};
 use nuncio_core::device_time::PERSON_ANSWERS;
 use nuncio_core::happening::Recipient;
@@ -37,9 +38,8 @@ const MAX_RESULT: usize = 64 * 1024;
 /// How long sending an answer is retried in this process; it is tried again at the next start.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(600);
 
-/// First and longest delay between retries.
-const PAUSE: Duration = Duration::from_millis(200);
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Delays between retries.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
 
 /// Record with the time of the last clean-up.
 const TIDIED: &str = "tidied";
@@ -205,21 +205,21 @@ impl Device {
     /// Sends an answer with retries. Returns whether the relay accepted it.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: Outcome) -> bool {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
-        let (until, mut pause) = (self.now().after(SEND_RETRY_TIME), PAUSE);
+        let (until, mut failures) = (self.now().after(SEND_RETRY_TIME), BACKOFF.start());
         loop {
             let Err(error) = self.inner.peer.respond(conversation, response.clone()).await else { return true };
             tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
             if !error.is_retryable() || self.now() >= until {
                 return false;
             }
-            self.back_off(&mut pause).await;
+            self.pause(failures.next_delay()).await;
         }
     }
 
     /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
     async fn claim(&self, place: &MessageRef, until: Timestamp) -> Result<ClaimResult, DeviceError> {
         let id = place.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
-        let mut pause = PAUSE;
+        let mut failures = BACKOFF.start();
         loop {
             let error = match self.relay().claim(&id).await {
                 Ok(true) => return Ok(ClaimResult::Mine),
@@ -231,14 +231,8 @@ impl Device {
             if !is_retryable || self.now() >= until {
                 return Ok(ClaimResult::Unknown);
             }
-            self.back_off(&mut pause).await;
+            self.pause(failures.next_delay()).await;
         }
-    }
-
-    /// Waits, and doubles the delay for the next time.
-    async fn back_off(&self, pause: &mut Duration) {
-        self.pause(*pause).await;
-        *pause = (*pause * 2).min(MAX_PAUSE);
     }
 
     /// Writes the final state and the audit entry of a call in one change.

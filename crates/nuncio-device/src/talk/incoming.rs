@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_a2h::peer::{InboundMessage, StreamEvent, StreamEventKind, UnopenedMessage};
 use nuncio_core::Code;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
@@ -19,8 +20,8 @@ use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::known_agents;
 
-/// Longest delay between retries.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Delays between retries.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl Device {
     /// Stores a message that is no tool call. Returns once it is on disk or rejected.
@@ -95,8 +96,9 @@ impl Device {
 
     /// Agent of a two-party conversation; `None` for other conversations.
     pub(super) async fn agent_of(&self, conversation: &ConversationId) -> Option<AgentId> {
-        let mut pause = Duration::from_secs(1);
+        let mut failures = BACKOFF.start();
         loop {
+            let pause = failures.next_delay();
             match self.peer().conversation(conversation).await {
                 Ok(known) if known.kind == ConversationType::H2a => {
                     return match known.other(self.peer().me()) {
@@ -111,7 +113,6 @@ impl Device {
                 }
             }
             self.pause(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -130,8 +131,9 @@ impl Device {
         line: ChatRecord,
         key: Option<Digest>,
     ) {
-        let mut pause = Duration::from_secs(1);
+        let mut failures = BACKOFF.start();
         loop {
+            let pause = failures.next_delay();
             let deals = match line.mine {
                 true => Ok(true),
                 false => self.deals_with(agent).await,
@@ -145,7 +147,6 @@ impl Device {
                 Err(error) => tracing::error!(%agent, %error, "cannot store a message; retrying in {pause:?}"),
             }
             self.pause(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
         }
         self.notify(DeviceEvent::Talk { agent: agent.clone() });
     }

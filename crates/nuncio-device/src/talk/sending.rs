@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nuncio_a2h::peer::SentConfirmation;
 use nuncio_core::Code;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
@@ -21,8 +22,8 @@ use crate::records::Records;
 /// How long sending is retried before a message counts as failed.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Longest delay between retries.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Delays between retries.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl Device {
     /// The last `limit` messages with an agent, before a position or up to now, oldest first, followed by unsent ones.
@@ -130,8 +131,9 @@ impl Device {
         let name = chat_store::unsent_name(agent, client_id);
         let Some(UnsentMessage { text, at, .. }) = self.records().get(&name)? else { return Ok(()) };
         let other = Recipient::Agent(agent.clone());
-        let mut pause = Duration::from_secs(1);
+        let mut failures = BACKOFF.start();
         loop {
+            let pause = failures.next_delay();
             let sent = async {
                 let conversation = self.peer().conversation_with(&other).await?.id.clone();
                 let payload = json!({"type": "text", "text": text});
@@ -150,7 +152,6 @@ impl Device {
                 Err(error) => tracing::info!(%agent, %error, "cannot send a message; retrying in {pause:?}"),
             }
             self.pause(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::event::EventLog;
 use nuncio_core::turn::{Stop, StopReason, TurnError, TurnState, Usage, turn_id};
 
@@ -11,7 +12,7 @@ use super::live::LiveTurn;
 use crate::converse::Conversations;
 use crate::error::EngineError;
 
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// A turn that ended for its readers but still runs in the store.
 pub(super) struct UnstoredEnd {
@@ -41,17 +42,17 @@ impl UnstoredEnd {
     /// start closes the turn.
     pub(super) async fn store_later(unstored: Option<Self>) {
         let Some(Self { conversations, turn, stop }) = unstored else { return };
-        let mut pause = Duration::from_millis(100);
+        let mut failures = BACKOFF.start();
         loop {
+            let again = conversations.runtime.now().after(failures.next_delay());
             tokio::select! {
-                () = conversations.runtime.clock().sleep_until(conversations.runtime.now().after(pause)) => {}
+                () = conversations.runtime.clock().sleep_until(again) => {}
                 () = conversations.runtime.closing().cancelled() => return,
             }
             match conversations.close_unstored(&turn, &stop).await {
                 Ok(()) => break,
                 Err(error) => tracing::debug!(%error, session = %turn.session, "the end of a turn is not stored yet"),
             }
-            pause = (pause * 2).min(MAX_PAUSE);
         }
         conversations.live.remove(&turn);
     }

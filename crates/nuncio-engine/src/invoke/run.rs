@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget};
 use nuncio_core::ids::ToolName;
 use nuncio_core::time::Timestamp;
@@ -56,7 +57,7 @@ impl Executions {
         let (trace, traceparent) = (order.trace.trace_id.as_deref(), order.trace.traceparent.as_deref());
         let span = tracing::info_span!("execution", id = %live.id, skill = %order.skill, trace_id = trace, traceparent);
         async {
-            let mut pause = Duration::from_millis(100);
+            let mut failures = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30)).start();
             loop {
                 match self.attempt(live, entry).await {
                     Ok(AttemptEnd::Over(state, at)) => {
@@ -71,10 +72,9 @@ impl Executions {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
                         tokio::select! {
-                            () = self.runtime.clock().sleep_until(self.runtime.now().after(pause)) => {}
+                            () = self.runtime.clock().sleep_until(self.runtime.now().after(failures.next_delay())) => {}
                             () = self.runtime.closing().cancelled() => {}
                         }
-                        pause = (pause * 2).min(Duration::from_secs(30));
                     }
                 }
                 if self.runtime.is_closing() {
@@ -190,8 +190,8 @@ impl Executions {
             Some(state) => AttemptEnd::Over(state, ended.at),
             None if self.runtime.closed().is_cancelled() => AttemptEnd::Left,
             None => {
-                let backoff = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
-                AttemptEnd::Again(backoff * 2_u32.saturating_pow(attempt - 1))
+                let first = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
+                AttemptEnd::Again(Backoff::doubling(first, Duration::MAX).after(attempt))
             }
         })
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::account::{Account, AgentConnection};
+use nuncio_core::backoff;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::{Notification, QueuedNotification, WebhookState};
@@ -47,8 +48,8 @@ const PAUSES: [Duration; 8] = [
     HOUR.saturating_mul(24),
 ];
 
-/// Random variation of each pause in percent, so that deliveries that failed together do not return together.
-const JITTER: u64 = 10;
+/// Variation of each pause in percent of it, so that deliveries that failed together do not return together.
+const VARIATION: std::ops::RangeInclusive<u32> = 90..=110;
 
 /// Time of uninterrupted failure after which a webhook counts as unreachable.
 const PATIENCE: Duration = HOUR.saturating_mul(72);
@@ -317,11 +318,9 @@ impl Webhooks {
     }
 
     fn jittered(&self, pause: Duration) -> Duration {
-        let mut bytes = [0; 4];
-        self.runtime.entropy().fill(&mut bytes);
-        let percent = f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX);
-        let shortest = pause * u32::try_from(100 - JITTER).unwrap_or(100) / 100;
-        shortest + (pause * u32::try_from(2 * JITTER).unwrap_or(0) / 100).mul_f64(percent)
+        let mut random = [0];
+        self.runtime.entropy().fill(&mut random);
+        backoff::vary(pause, VARIATION, random[0])
     }
 
     /// The probe of an agent; `None` if none is due.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nuncio_core::backoff::{self, Backoff};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::fetch::FetchResponse;
@@ -10,10 +11,9 @@ use crate::wire::EndpointRetry;
 
 /// Exponential delays with up to 25 % random extra, so that many consumers do not retry at the same moment.
 #[derive(Debug, Clone)]
-pub(super) struct Backoff {
-    next: Duration,
-    factor: f64,
-    cap: Duration,
+pub(super) struct RetryDelays {
+    backoff: Backoff,
+    failures: u32,
     /// Lower bound for a delay that the provider requests. `None` uses the current computed delay as the bound.
     least: Option<Duration>,
 }
@@ -25,11 +25,11 @@ pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(300);
 /// Upper bound on attempts of one invocation, even if the descriptor allows more.
 const MAX_ATTEMPTS: u64 = 10;
 
-impl Backoff {
+impl RetryDelays {
     /// Delays between status polls: 250 ms, growing by half each time, at most 15 s.
     pub(super) fn polling() -> Self {
         let first = Duration::from_millis(250);
-        Self { next: first, factor: 1.5, cap: CAP, least: Some(first) }
+        Self { backoff: Backoff { first, factor: 1.5, max: CAP }, failures: 0, least: Some(first) }
     }
 
     /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor, else four
@@ -39,34 +39,27 @@ impl Backoff {
             (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))
         });
         let first = first.min(RETRY_AFTER_CAP);
-        (Self { next: first, factor: 2.0, cap: CAP.max(first), least: None }, attempts)
+        (Self { backoff: Backoff::doubling(first, CAP.max(first)), failures: 0, least: None }, attempts)
     }
 
     /// Returns the next delay. A delay requested by the provider replaces the computed one between polls; between
     /// attempts it does so only if it is longer.
-    pub(super) fn pause(&mut self, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
-        let mut chance = [0_u8; 1];
-        entropy.fill(&mut chance);
-        let own = self.next.mul_f64(1.0 + f64::from(chance[0]) / 1024.0).min(self.cap);
-        self.next = self.next.mul_f64(self.factor).min(self.cap);
+    pub(super) fn next_delay(&mut self, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
+        let mut random = [0_u8; 1];
+        entropy.fill(&mut random);
+        self.failures = self.failures.saturating_add(1);
+        let own = backoff::vary(self.backoff.after(self.failures), 100..=125, random[0]).min(self.backoff.max);
         asked.map_or(own, |asked| asked.min(RETRY_AFTER_CAP).max(self.least.unwrap_or(own)))
     }
 }
 
-/// Parses `Retry-After`, which is a number of seconds or an HTTP date.
+/// `Retry-After` of an answer.
 pub(crate) fn retry_after(answer: &FetchResponse, now: Timestamp) -> Option<Duration> {
-    let text = answer.header("retry-after")?.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(text.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs));
-    }
-    let moment = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(now.until(Timestamp::from_millis(moment.as_millisecond())))
+    backoff::parse_retry_after(answer.header("retry-after")?, now)
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::wire::EndpointRetry;
 
@@ -79,16 +72,16 @@ mod tests {
         }
     }
 
-    fn pauses(backoff: &mut Backoff, chance: u8, count: usize) -> Vec<u128> {
-        (0..count).map(|_| backoff.pause(None, &ConstantEntropy(chance)).as_millis()).collect()
+    fn pauses(backoff: &mut RetryDelays, chance: u8, count: usize) -> Vec<u128> {
+        (0..count).map(|_| backoff.next_delay(None, &ConstantEntropy(chance)).as_millis()).collect()
     }
 
     #[test]
     fn polling_delay_grows_by_half_up_to_fifteen_seconds() {
-        assert_eq!(pauses(&mut Backoff::polling(), 0, 5), [250, 375, 562, 843, 1265]);
-        assert_eq!(pauses(&mut Backoff::polling(), 0, 20).last(), Some(&15_000));
-        assert_eq!(pauses(&mut Backoff::polling(), 255, 2), [312, 468], "up to a quarter more");
-        assert_eq!(pauses(&mut Backoff::polling(), 255, 20).last(), Some(&15_000), "the cap is the cap");
+        assert_eq!(pauses(&mut RetryDelays::polling(), 0, 5), [250, 375, 562, 843, 1265]);
+        assert_eq!(pauses(&mut RetryDelays::polling(), 0, 20).last(), Some(&15_000));
+        assert_eq!(pauses(&mut RetryDelays::polling(), 255, 2), [312, 468], "up to a quarter more");
+        assert_eq!(pauses(&mut RetryDelays::polling(), 255, 20).last(), Some(&15_000), "the cap is the cap");
     }
 
     #[test]
@@ -98,45 +91,32 @@ mod tests {
             backoff_ms: backoff.into(),
             extra: serde_json::Map::new(),
         };
-        let (mut own, attempts) = Backoff::unreachable(None);
+        let (mut own, attempts) = RetryDelays::unreachable(None);
         assert_eq!((pauses(&mut own, 0, 4), attempts), (vec![500, 1000, 2000, 4000], 4));
-        let (mut theirs, attempts) = Backoff::unreachable(Some(&retry(3, 1000)));
+        let (mut theirs, attempts) = RetryDelays::unreachable(Some(&retry(3, 1000)));
         assert_eq!((pauses(&mut theirs, 0, 2), attempts), (vec![1000, 2000], 3));
-        assert_eq!(Backoff::unreachable(Some(&retry(u64::MAX, u64::MAX))).1, MAX_ATTEMPTS);
-        let (mut endless, _) = Backoff::unreachable(Some(&retry(u64::MAX, u64::MAX)));
+        assert_eq!(RetryDelays::unreachable(Some(&retry(u64::MAX, u64::MAX))).1, MAX_ATTEMPTS);
+        let (mut endless, _) = RetryDelays::unreachable(Some(&retry(u64::MAX, u64::MAX)));
         assert_eq!(pauses(&mut endless, 255, 1), [300_000]);
-        assert_eq!(Backoff::unreachable(Some(&retry(0, 0))).1, 1);
+        assert_eq!(RetryDelays::unreachable(Some(&retry(0, 0))).1, 1);
     }
 
     #[test]
     fn provider_delay_overrides_own_delay_up_to_the_cap() {
-        let asked =
-            |seconds| Backoff::polling().pause(Some(Duration::from_secs(seconds)), &ConstantEntropy(0)).as_millis();
+        let asked = |seconds| {
+            RetryDelays::polling().next_delay(Some(Duration::from_secs(seconds)), &ConstantEntropy(0)).as_millis()
+        };
         assert_eq!((asked(2), asked(0), asked(u64::MAX)), (2000, 250, 300_000));
-        let mut late = Backoff::polling();
+        let mut late = RetryDelays::polling();
         pauses(&mut late, 0, 20);
         assert_eq!(
-            late.pause(Some(Duration::from_secs(1)), &ConstantEntropy(0)).as_millis(),
+            late.next_delay(Some(Duration::from_secs(1)), &ConstantEntropy(0)).as_millis(),
             1000,
             "also where it is sooner"
         );
-        let tried =
-            |seconds| Backoff::unreachable(None).0.pause(Some(Duration::from_secs(seconds)), &ConstantEntropy(0));
-        assert_eq!((tried(0).as_millis(), tried(2).as_millis()), (500, 2000), "between tries where it is longer");
-    }
-
-    #[test]
-    fn retry_after_accepts_seconds_and_http_date() {
-        let now = Timestamp::from_millis(1_794_740_400_000);
-        let says = |text: &str| {
-            let headers = vec![("retry-after".to_owned(), text.to_owned())];
-            retry_after(&FetchResponse { status: 503, headers, body: Bytes::new() }, now)
+        let tried = |seconds| {
+            RetryDelays::unreachable(None).0.next_delay(Some(Duration::from_secs(seconds)), &ConstantEntropy(0))
         };
-        assert_eq!(says("7"), Some(Duration::from_secs(7)));
-        assert_eq!(says("Sun, 15 Nov 2026 11:00:30 GMT"), Some(Duration::from_secs(30)));
-        assert_eq!(says("Sun, 15 Nov 2020 11:00:30 GMT"), Some(Duration::ZERO));
-        assert_eq!(says("99999999999999999999999"), Some(RETRY_AFTER_CAP));
-        assert_eq!(says("soon"), None);
-        assert_eq!(says(""), None);
+        assert_eq!((tried(0).as_millis(), tried(2).as_millis()), (500, 2000), "between tries where it is longer");
     }
 }

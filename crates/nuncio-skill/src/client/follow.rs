@@ -5,7 +5,7 @@ use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::backoff::{Backoff, retry_after};
+use super::backoff::{RetryDelays, retry_after};
 use super::credential::Auth;
 use super::error::{ConsumerError, Reason, display_url, refusal};
 use super::exchange::{OutgoingRequest, valid};
@@ -20,7 +20,7 @@ const MAX_FAILURES: u32 = 10;
 impl Consumer {
     /// Polls until the execution ends and returns its checked output.
     pub async fn follow(&self, execution: &mut Execution) -> Result<Value, ConsumerError> {
-        let mut backoff = Backoff::polling();
+        let mut delays = RetryDelays::polling();
         let mut failures = 0;
         let mut last = ExecutionStatus::Accepted;
         loop {
@@ -39,7 +39,7 @@ impl Consumer {
             if execution.deadline.is_some_and(|deadline| now >= deadline) {
                 return Err(gave_up(execution));
             }
-            let next = now.after(backoff.pause(execution.retry_after.take(), self.entropy.as_ref()));
+            let next = now.after(delays.next_delay(execution.retry_after.take(), self.entropy.as_ref()));
             self.clock.sleep_until(execution.deadline.map_or(next, |deadline| next.min(deadline))).await;
             match self.look(execution).await {
                 Ok(()) => failures = 0,

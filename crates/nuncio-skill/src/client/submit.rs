@@ -9,7 +9,7 @@ use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::backoff::{Backoff, retry_after};
+use super::backoff::{RetryDelays, retry_after};
 use super::credential::{Auth, Credential};
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain, refusal};
@@ -158,7 +158,7 @@ impl Consumer {
         descriptor: &SkillDescriptor,
         deadline: Option<Timestamp>,
     ) -> Result<FetchResponse, ConsumerError> {
-        let (mut backoff, attempts) = Backoff::unreachable(descriptor.endpoint.retry.as_ref());
+        let (mut delays, attempts) = RetryDelays::unreachable(descriptor.endpoint.retry.as_ref());
         let mut attempt = 1;
         loop {
             let error = match self.send(request, deadline).await {
@@ -175,7 +175,7 @@ impl Consumer {
                 return Err(error);
             }
             let advised = error.retry.as_ref().map(|retry| retry.suggested_delay_ms.as_millis());
-            let pause = backoff.pause(error.retry_after.max(advised), self.entropy.as_ref());
+            let pause = delays.next_delay(error.retry_after.max(advised), self.entropy.as_ref());
             let next = self.clock.now().after(pause);
             if deadline.is_some_and(|deadline| next >= deadline) {
                 return Err(error);

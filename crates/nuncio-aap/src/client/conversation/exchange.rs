@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{Stream, StreamExt as _};
+use nuncio_core::backoff::Backoff;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
@@ -22,8 +23,8 @@ use crate::client::turn::TurnBody;
 
 /// Number of reconnects without a new event before giving up.
 const ATTEMPTS: u32 = 6;
-/// Delay before the second reconnect; doubles each time.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delays before the second and further reconnects.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(60));
 
 /// Running turn. An error is the last item and means that the turn did not start; later failures are reported as an
 /// [`Update`].
@@ -174,7 +175,7 @@ impl<'a> Exchange<'a> {
         let Some(last) = self.last_id.clone().filter(|_| self.attempts < ATTEMPTS) else {
             return self.reconcile();
         };
-        let pause = if self.attempts == 0 { Duration::ZERO } else { PAUSE * 2_u32.pow(self.attempts - 1) };
+        let pause = BACKOFF.after(self.attempts);
         self.attempts += 1;
         let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
         let resuming = async move {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::agent::Provider;
+use nuncio_core::backoff::{self, Backoff};
 use nuncio_engine::ports::Clock;
 use nuncio_http::sse::{SseDecoder, SseLimits, SseTooLarge};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -18,8 +19,8 @@ use crate::runners::secrets::Secrets;
 
 /// Number of attempts.
 const TRIES: u32 = 3;
-/// Delay before the second attempt; doubled before the third.
-const BACK_OFF: Duration = Duration::from_secs(1);
+/// Delays before the second and third attempt.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// A server that asks for a longer delay is not retried.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Time limit until the answer begins; a local server may have to load the model first.
@@ -69,7 +70,7 @@ impl Upstream<'_> {
             if tried == TRIES {
                 return Err(self.about(&who, &format!("{why} (tried {TRIES} times)")));
             }
-            let wait = asked_to_wait.unwrap_or(BACK_OFF * 2_u32.pow(tried - 1));
+            let wait = asked_to_wait.unwrap_or(BACKOFF.after(tried));
             if wait > MAX_RETRY_AFTER {
                 let later = format!("{why} (it asks to come again in {} seconds)", wait.as_secs());
                 return Err(self.about(&who, &later));
@@ -102,7 +103,10 @@ impl Upstream<'_> {
             return Ok(response);
         }
         let worth_it = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-        let again = worth_it.then(|| self.retry_after(response.headers()));
+        let again = worth_it.then(|| {
+            let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+            backoff::parse_retry_after(text, self.clock.now())
+        });
         let said = self.read_error(response).await;
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
         let why = if status.is_success() {
@@ -111,17 +115,6 @@ impl Upstream<'_> {
             format!("answered with status {status}{said}")
         };
         Err(FailedAttempt { why, again })
-    }
-
-    /// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date.
-    fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
-        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        if let Ok(seconds) = text.parse::<u64>() {
-            return Some(Duration::from_secs(seconds));
-        }
-        let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-        let now = self.clock.now().as_millis();
-        Some(Duration::from_millis(u64::try_from(date.as_millisecond() - now).unwrap_or_default()))
     }
 
     /// Reads the message of an error response.

@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::agent::{Agent, McpServer};
+use nuncio_core::backoff::Backoff;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::McpContext;
 use super::connection::{self, McpConnection};
 
-/// Delay after the first failure; doubled after each further one.
-const BACK_OFF: Duration = Duration::from_millis(250);
-/// Upper bound of the delay.
-const MAX_BACK_OFF: Duration = Duration::from_secs(30);
+/// Delays after failures.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(30));
 
 /// Connection of one server, which may be closed.
 #[derive(Debug)]
@@ -149,8 +148,8 @@ impl ConnectionSlot {
     }
 
     fn delay(&self, state: &mut State, why: String) {
-        let span = BACK_OFF.saturating_mul(1 << state.failures.min(16)).min(MAX_BACK_OFF);
         state.failures = state.failures.saturating_add(1);
+        let span = BACKOFF.after(state.failures);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
         state.delay = Some((self.context.clock.now().after(span), why));
     }

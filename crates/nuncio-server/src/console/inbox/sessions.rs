@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nuncio_core::backoff::Backoff;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
@@ -18,9 +19,8 @@ const MAX_SESSIONS: usize = 1000;
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// How many wrong keys an address may try before it has to wait.
 const FREE_TRIES: u32 = 10;
-/// How long the first wait is. Each further wrong key doubles it.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(900);
+/// How long an address waits after each further wrong key.
+const WAIT: Backoff = Backoff::doubling(Duration::from_secs(2), Duration::from_secs(900));
 /// How many addresses are remembered. One more, and the one that tried longest ago is forgotten.
 const MAX_ADDRESSES: usize = 10_000;
 
@@ -40,16 +40,11 @@ struct WrongKeys {
 
 impl WrongKeys {
     fn next_try(self) -> Timestamp {
-        let doublings = self.count.saturating_sub(FREE_TRIES);
-        if doublings == 0 {
-            return self.last;
-        }
-        let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(doublings - 1));
-        self.last.after(wait.min(LONGEST_WAIT))
+        self.last.after(WAIT.after(self.count.saturating_sub(FREE_TRIES)))
     }
 
     fn is_over(self, now: Timestamp) -> bool {
-        now >= self.last.after(LONGEST_WAIT * 2)
+        now >= self.last.after(WAIT.max * 2)
     }
 }
 
