@@ -10,6 +10,7 @@ pub mod agent;
 pub mod approval;
 pub mod audit;
 pub mod backoff;
+pub mod bounded_cache;
 pub mod bundle;
 pub mod caller;
 pub mod code;

@@ -1,7 +1,6 @@
 //! Who vouches for a caller beside our own keys: issuers of access tokens, signatures over requests,
 //! DIDs, and the tokens of people's devices and of agents. What none of them vouches for is refused; it is never taken for a request without credentials.
 
-mod cache;
 pub mod did;
 mod fetch_cache;
 mod introspect;

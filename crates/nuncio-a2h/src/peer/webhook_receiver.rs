@@ -1,17 +1,16 @@
 //! Webhook receiver of an agent: verifies the signature of a call and hands its content to the peer.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::time::Timestamp;
 use ring::hmac;
 use serde_json::Value;
 
-use super::{Peer, SendError, lock};
+use super::{Peer, SendError};
 use crate::client::{RelayEvent, RelayEventKind, hooked_event, hooked_message};
 
 /// Tolerated difference between both clocks.
@@ -42,7 +41,7 @@ pub enum WebhookError {
 /// Verifies webhook calls with the secret that was shown when the agent was created.
 pub struct WebhookReceiver {
     key: hmac::Key,
-    seen: Mutex<VecDeque<String>>,
+    seen: BoundedCache<String, ()>,
 }
 
 impl fmt::Debug for WebhookReceiver {
@@ -56,7 +55,7 @@ impl WebhookReceiver {
     pub fn new(secret: &str) -> Result<Self, WebhookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(WebhookError::Missing("a secret of 32 bytes"))?;
-        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: Mutex::default() })
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: BoundedCache::new(REMEMBERED) })
     }
 
     /// Verifies a call and hands it to the peer. Respond with 204 if it was handled or repeated, 401 if it is forged or
@@ -70,7 +69,7 @@ impl WebhookReceiver {
     ) -> Result<(), WebhookError> {
         let id = header("webhook-id").ok_or(WebhookError::Missing("webhook-id"))?;
         self.check(&id, &header, body, now)?;
-        if lock(&self.seen).contains(&id) {
+        if self.seen.get(&id, now).is_some() {
             return Err(WebhookError::Repeated);
         }
         let body: Value = serde_json::from_slice(body).map_err(|why| WebhookError::Malformed(why.to_string()))?;
@@ -83,11 +82,7 @@ impl WebhookReceiver {
         };
         let what = what.map_err(|why| WebhookError::Malformed(why.to_string()))?;
         peer.receive(RelayEvent { seq: 0, what }).await?;
-        let mut seen = lock(&self.seen);
-        if seen.len() >= REMEMBERED {
-            seen.pop_front();
-        }
-        seen.push_back(id);
+        self.seen.put(id, (), now.after(WINDOW * 2));
         Ok(())
     }
 

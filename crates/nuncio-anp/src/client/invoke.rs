@@ -1,10 +1,9 @@
 //! Describes, negotiates and calls in one operation.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::time::Timestamp;
+use nuncio_core::bounded_cache::BoundedCache;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -38,8 +37,14 @@ pub struct Invocation {
 }
 
 /// Recently fetched descriptions.
-#[derive(Debug, Default)]
-pub(super) struct DescriptionCache(Mutex<HashMap<String, (Arc<VerifiedDescription>, Timestamp)>>);
+#[derive(Debug)]
+pub(super) struct DescriptionCache(BoundedCache<String, Arc<VerifiedDescription>>);
+
+impl Default for DescriptionCache {
+    fn default() -> Self {
+        Self(BoundedCache::new(KEPT))
+    }
+}
 
 impl AnpClient {
     /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the description is fetched
@@ -125,39 +130,22 @@ impl AnpClient {
     async fn known_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
         let now = self.clock.now();
         let key = self.known_key(target);
-        if let Some(agent) = self.known.get(&key, now) {
+        if let Some(agent) = self.known.0.get(&key, now) {
             return Ok((agent, false));
         }
         let agent = Arc::new(self.describe(target).await?);
-        self.known.put(key, &agent, now);
+        self.known.0.put(key, Arc::clone(&agent), now.after(FRESH));
         Ok((agent, true))
     }
 
     fn forget_agent(&self, target: &AgentTarget) {
-        self.known.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.known_key(target));
+        self.known.0.remove(&self.known_key(target));
     }
 
     /// The cache key includes the caller, because a description may differ by caller.
     fn known_key(&self, target: &AgentTarget) -> String {
         let who = self.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
         format!("{who} {target}")
-    }
-}
-
-impl DescriptionCache {
-    fn get(&self, key: &str, now: Timestamp) -> Option<Arc<VerifiedDescription>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|(_, until)| *until > now).map(|(agent, _)| Arc::clone(agent))
-    }
-
-    fn put(&self, key: String, agent: &Arc<VerifiedDescription>, now: Timestamp) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT {
-            known.retain(|_, (_, until)| *until > now);
-        }
-        if known.len() < KEPT {
-            known.insert(key, (Arc::clone(agent), now.after(FRESH)));
-        }
     }
 }
 

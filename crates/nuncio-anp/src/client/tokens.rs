@@ -1,10 +1,8 @@
 //! Cache of access tokens that servers granted for signatures, per origin (with port) and DID.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::Did;
 use nuncio_identity::challenge::AccessGrant;
@@ -18,48 +16,35 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// A token is not used any more this long before it expires.
 const MARGIN: Duration = Duration::from_secs(10);
 
-#[derive(Default)]
-pub(super) struct TokenCache(Mutex<HashMap<Holder, Token>>);
+#[derive(Debug)]
+pub(super) struct TokenCache(BoundedCache<Holder, String>);
+
+impl Default for TokenCache {
+    fn default() -> Self {
+        Self(BoundedCache::new(KEPT))
+    }
+}
 
 /// The origin that issued the token, and the DID it was issued to.
 type Holder = (String, Did);
 
-struct Token {
-    text: String,
-    until: Timestamp,
-}
-
 impl TokenCache {
     pub(super) fn get(&self, url: &Url, did: &Did, now: Timestamp) -> Option<String> {
-        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let token = tokens.get(&holder(url, did)).filter(|token| token.until > now)?;
-        Some(token.text.clone())
+        self.0.get(&holder(url, did), now)
     }
 
     pub(super) fn put(&self, url: &Url, did: &Did, grant: AccessGrant, now: Timestamp) {
         let span = grant.expires_in.map_or(USUAL, Duration::from_secs).min(LONGEST).saturating_sub(MARGIN);
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.len() >= KEPT {
-            tokens.retain(|_, token| token.until > now);
-        }
-        if tokens.len() < KEPT {
-            tokens.insert(holder(url, did), Token { text: grant.access_token, until: now.after(span) });
-        }
+        self.0.put(holder(url, did), grant.access_token, now.after(span));
     }
 
     pub(super) fn forget(&self, url: &Url, did: &Did) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&holder(url, did));
+        self.0.remove(&holder(url, did));
     }
 }
 
 fn holder(url: &Url, did: &Did) -> Holder {
     (url.origin().ascii_serialization(), did.clone())
-}
-
-impl fmt::Debug for TokenCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenCache")
-    }
 }
 
 #[cfg(test)]

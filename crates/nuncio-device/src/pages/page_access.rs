@@ -8,15 +8,14 @@
 //! Other sites in the same browser are kept out three times: the `Host` must be this machine (against DNS rebinding),
 //! the browser must report our own origin, and the token must match.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Query, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, Method, StatusCode};
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
@@ -40,15 +39,14 @@ const MOST: usize = 16;
 pub(super) struct PageSession {
     /// CSRF token that every form must send.
     pub(super) token: String,
-    seen: Timestamp,
 }
 
 /// Open links and sessions. Secrets are stored as digests, so that a lookup leaks no timing about them.
 #[derive(Debug)]
 pub struct PageAccess {
     path: PagesPath,
-    links: Mutex<HashMap<Digest, Timestamp>>,
-    sessions: Mutex<HashMap<Digest, PageSession>>,
+    links: BoundedCache<Digest, ()>,
+    sessions: BoundedCache<Digest, PageSession>,
 }
 
 impl std::fmt::Debug for PageSession {
@@ -60,7 +58,7 @@ impl std::fmt::Debug for PageSession {
 impl PageAccess {
     #[must_use]
     pub fn new(path: PagesPath) -> Self {
-        Self { path, links: Mutex::default(), sessions: Mutex::default() }
+        Self { path, links: BoundedCache::new(MOST), sessions: BoundedCache::new(MOST) }
     }
 
     pub(super) const fn path(&self) -> &PagesPath {
@@ -74,45 +72,35 @@ impl PageAccess {
     /// Creates a one-time link, valid for ten minutes.
     pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
         let token = random_name(entropy, "");
-        let mut links = lock(&self.links);
-        links.retain(|_, until| *until > now);
-        room(&mut links, |until| *until);
-        links.insert(Digest::of_bytes(token.as_bytes()), now.after(LINK));
+        self.links.put(Digest::of_bytes(token.as_bytes()), (), now.after(LINK));
         format!("http://{at}{}/open?token={token}", self.path.as_str())
     }
 
     fn is_usable(&self, token: &str, now: Timestamp) -> bool {
-        lock(&self.links).get(&Digest::of_bytes(token.as_bytes())).is_some_and(|until| *until > now)
+        self.links.get(&Digest::of_bytes(token.as_bytes()), now).is_some()
     }
 
     /// Uses up a link. Returns whether it was valid.
     fn enter(&self, token: &str, now: Timestamp) -> bool {
-        let until = lock(&self.links).remove(&Digest::of_bytes(token.as_bytes()));
-        until.is_some_and(|until| until > now)
+        self.links.take_if(&Digest::of_bytes(token.as_bytes()), |(), until| until > now).is_some()
     }
 
     /// Opens a session and returns the value of its cookie.
     fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
         let cookie = random_name(entropy, "");
-        let mut sessions = lock(&self.sessions);
-        sessions.retain(|_, session| session.seen.after(IDLE) > now);
-        room(&mut sessions, |session| session.seen);
-        let session = PageSession { token: random_name(entropy, ""), seen: now };
-        sessions.insert(Digest::of_bytes(cookie.as_bytes()), session);
+        let session = PageSession { token: random_name(entropy, "") };
+        self.sessions.put(Digest::of_bytes(cookie.as_bytes()), session, now.after(IDLE));
         cookie
     }
 
     fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<PageSession> {
         let cookie = Digest::of_bytes(self.cookie().of(headers)?.as_bytes());
-        let mut sessions = lock(&self.sessions);
-        let session = sessions.get_mut(&cookie).filter(|session| session.seen.after(IDLE) > now)?;
-        session.seen = now;
-        Some(session.clone())
+        self.sessions.get_and_extend(&cookie, now, now.after(IDLE))
     }
 
     fn end(&self, headers: &HeaderMap) {
         if let Some(cookie) = self.cookie().of(headers) {
-            lock(&self.sessions).remove(&Digest::of_bytes(cookie.as_bytes()));
+            self.sessions.remove(&Digest::of_bytes(cookie.as_bytes()));
         }
     }
 }
@@ -121,18 +109,6 @@ impl PageSession {
     /// Compares the CSRF token of a form in constant time.
     pub(super) fn sent(&self, token: Option<&str>) -> bool {
         bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn room<T>(all: &mut HashMap<Digest, T>, age: impl Fn(&T) -> Timestamp) {
-    if all.len() >= MOST
-        && let Some(oldest) = all.iter().min_by_key(|(_, one)| age(one)).map(|(key, _)| *key)
-    {
-        all.remove(&oldest);
     }
 }
 

@@ -3,12 +3,11 @@
 //! The cache cannot be stale: only a turn changes a session, and the store refuses a turn unless its turn count
 //! matches.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::ids::SessionId;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
+use nuncio_core::time::Timestamp;
 
 use super::history::json_size;
 use crate::ports::store::StoredMessage;
@@ -68,114 +67,35 @@ impl From<Vec<StoredMessage>> for CachedHistory {
 /// Cached conversations; the longest unused is dropped first.
 #[derive(Debug)]
 pub(crate) struct RecentConversations {
-    spoken: ConversationCache,
-    new: ConversationCache,
-}
-
-/// Conversations up to a total size.
-#[derive(Debug)]
-struct ConversationCache {
-    room: usize,
-    kept: Mutex<CacheEntries>,
-}
-
-#[derive(Debug, Default)]
-struct CacheEntries {
-    by_session: HashMap<SessionId, CacheEntry>,
-    /// Insertion order, oldest first.
-    order: BTreeMap<u64, SessionId>,
-    next: u64,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct CacheEntry {
-    place: u64,
-    bytes: usize,
-    conversation: CachedConversation,
+    spoken: BoundedCache<SessionId, CachedConversation>,
+    new: BoundedCache<SessionId, CachedConversation>,
 }
 
 impl Default for RecentConversations {
     fn default() -> Self {
-        Self { spoken: ConversationCache::of(ALL), new: ConversationCache::of(NEW) }
+        Self { spoken: BoundedCache::new(ALL), new: BoundedCache::new(NEW) }
     }
 }
 
 impl RecentConversations {
     /// Removes the conversation from the cache, if `owner` owns it. It returns when its turn is over.
     pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
-        self.spoken.take(session, owner).or_else(|| self.new.take(session, owner))
+        let is_owned = |cached: &CachedConversation, _| cached.session.owner == *owner;
+        self.spoken.take_if(session, is_owned).or_else(|| self.new.take_if(session, is_owned))
     }
 
     /// Caches a conversation that is stored in exactly this state.
     pub(super) fn put(&self, conversation: CachedConversation) {
         let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
-        shelf.put(conversation);
+        let (id, bytes) = (conversation.session.id.clone(), conversation.bytes());
+        if bytes <= ONE {
+            drop(shelf.put_weighted(id, conversation, Timestamp::LAST, bytes));
+        }
     }
 
     pub(super) fn forget(&self, session: &SessionId) {
-        self.spoken.forget(session);
-        self.new.forget(session);
-    }
-}
-
-impl ConversationCache {
-    fn of(room: usize) -> Self {
-        Self { room, kept: Mutex::default() }
-    }
-
-    fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
-        let mut kept = self.lock();
-        kept.by_session.get(session).filter(|entry| entry.conversation.session.owner == *owner)?;
-        kept.remove(session)
-    }
-
-    fn put(&self, conversation: CachedConversation) {
-        let bytes = conversation.bytes();
-        if bytes > ONE {
-            return;
-        }
-        // Freed after the lock is released.
-        let mut dropped = Vec::new();
-        let mut kept = self.lock();
-        dropped.extend(kept.remove(&conversation.session.id));
-        kept.insert(conversation, bytes);
-        while kept.bytes > self.room {
-            dropped.extend(kept.remove_oldest());
-        }
-        drop(kept);
-    }
-
-    fn forget(&self, session: &SessionId) {
-        let forgotten = self.lock().remove(session);
-        drop(forgotten);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl CacheEntries {
-    fn insert(&mut self, conversation: CachedConversation, bytes: usize) {
-        let (id, place) = (conversation.session.id.clone(), self.next);
-        self.next += 1;
-        self.bytes += bytes;
-        self.order.insert(place, id.clone());
-        self.by_session.insert(id, CacheEntry { place, bytes, conversation });
-    }
-
-    fn remove(&mut self, session: &SessionId) -> Option<CachedConversation> {
-        let entry = self.by_session.remove(session)?;
-        self.order.remove(&entry.place);
-        self.bytes -= entry.bytes;
-        Some(entry.conversation)
-    }
-
-    fn remove_oldest(&mut self) -> Option<CachedConversation> {
-        let (_, oldest) = self.order.first_key_value()?;
-        let oldest = oldest.clone();
-        self.remove(&oldest)
+        self.spoken.remove(session);
+        self.new.remove(session);
     }
 }
 
@@ -185,7 +105,6 @@ mod tests {
     use nuncio_core::ids::AgentName;
     use nuncio_core::message::Message;
     use nuncio_core::session::SessionSettings;
-    use nuncio_core::time::Timestamp;
 
     fn id(name: &str) -> SessionId {
         SessionId::parse(name).unwrap()
@@ -216,7 +135,7 @@ mod tests {
         assert!(recent.take(&id("s"), &Principal::Anonymous).is_none());
         assert!(recent.take(&id("s"), &Principal::Local).is_some());
         assert!(recent.take(&id("s"), &Principal::Local).is_none());
-        assert_eq!(recent.spoken.lock().bytes, 0);
+        assert_eq!(recent.spoken.weight(), 0);
     }
 
     #[test]
@@ -226,8 +145,7 @@ mod tests {
         recent.put(conversation("s", "hello again"));
         recent.forget(&id("s"));
         recent.forget(&id("s"));
-        let kept = recent.spoken.lock();
-        assert_eq!((kept.by_session.len(), kept.order.len(), kept.bytes), (0, 0, 0));
+        assert_eq!(recent.spoken.weight(), 0);
     }
 
     #[test]
@@ -241,7 +159,7 @@ mod tests {
                 history: CachedHistory::default(),
             });
         }
-        assert!((1..=NEW).contains(&recent.new.lock().bytes));
+        assert!((1..=NEW).contains(&recent.new.weight()));
         let last = id(&(NEW / ROOM - 1).to_string());
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
         assert!(recent.take(&id("old"), &Principal::Local).is_some());
@@ -259,7 +177,7 @@ mod tests {
         for n in 0..=2 * ALL / ONE {
             recent.put(conversation(&n.to_string(), &text));
         }
-        assert!(recent.spoken.lock().bytes <= ALL);
+        assert!(recent.spoken.weight() <= ALL);
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
         assert!(recent.take(&id(&(2 * ALL / ONE).to_string()), &Principal::Local).is_some());
         recent.put(conversation("huge", &"x".repeat(ONE)));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Caller;
@@ -11,7 +12,6 @@ use nuncio_engine::ports::{Clock, Fetch};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::cache::Cache;
 use super::fetch_cache::{CachedFetch, FetchedValue};
 use super::introspect::Client;
 use super::jwks::{KeySet, SignatureMatch};
@@ -40,9 +40,9 @@ pub struct Issuers {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     /// Tokens found to be good, until they expire or have to be looked at again.
-    good: Cache<Caller>,
+    good: BoundedCache<Digest, Caller>,
     /// Tokens that no issuer knew a moment ago. Apart, so that a flood of them pushes out none of the others.
-    bad: Cache<()>,
+    bad: BoundedCache<Digest, ()>,
     places: Arc<Semaphore>,
 }
 
@@ -85,7 +85,7 @@ impl Issuers {
             })
         };
         let list = settings.iter().map(issuer).collect::<Result<_, String>>()?;
-        let (good, bad) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
+        let (good, bad) = (BoundedCache::new(REMEMBERED), BoundedCache::new(REMEMBERED));
         Ok(Self { list, fetch, clock, good, bad, places: Arc::new(Semaphore::new(CHECKED_AT_ONCE)) })
     }
 
@@ -154,7 +154,7 @@ impl Issuers {
         };
         match outcome {
             Ok(ValidToken { caller, until }) => {
-                self.good.put(digest, caller.clone(), until, self.clock.now());
+                self.good.put(digest, caller.clone(), until);
                 TokenCheck::Known(caller)
             }
             Err(TokenRefusal::Invalid(why)) => TokenCheck::Invalid(why),
@@ -223,7 +223,7 @@ impl Issuers {
         }
         if matches!(refused, TokenRefusal::Invalid(_)) {
             let now = self.clock.now();
-            self.bad.put(*digest, (), now.after(BAD_FOR), now);
+            self.bad.put(*digest, (), now.after(BAD_FOR));
         }
         Err(refused)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_a2h::server::{AccessToken, DeviceTokens, TokenHolder};
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
@@ -20,8 +21,6 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-use super::cache::Cache;
 
 /// How long a token is good.
 const LIFETIME: Duration = Duration::from_secs(300);
@@ -44,7 +43,7 @@ pub struct PersonTokens {
     audience: String,
     clock: Arc<dyn Clock>,
     /// Claims of tokens whose signature was verified: verifying costs more than accepting a message.
-    signed: Cache<Arc<Claims>>,
+    signed: BoundedCache<Digest, Arc<Claims>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,7 +66,7 @@ impl PersonTokens {
         let head = json!({"alg": "EdDSA", "kid": kid(&public), "typ": "at+jwt"}).to_string();
         let head = format!("{}.", URL_SAFE_NO_PAD.encode(head));
         let audience = base.trim_end_matches('/').to_owned();
-        Self { key, public, head, audience, clock, signed: Cache::new(REMEMBERED) }
+        Self { key, public, head, audience, clock, signed: BoundedCache::new(REMEMBERED) }
     }
 
     /// Whether a token has the form of one issued by this server.
@@ -93,7 +92,7 @@ impl PersonTokens {
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         let until = Timestamp::from_millis(claims.exp.saturating_mul(1000));
         let claims = Arc::new(claims);
-        self.signed.put(digest, Arc::clone(&claims), until, now);
+        self.signed.put(digest, Arc::clone(&claims), until);
         Some(claims)
     }
 }

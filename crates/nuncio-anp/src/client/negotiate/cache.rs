@@ -1,11 +1,9 @@
 //! Cache of agreements with their validity (ANP-06 §10.1).
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
-use nuncio_core::time::Timestamp;
 use nuncio_identity::{Did, rfc3339};
 use serde_json::json;
 
@@ -21,8 +19,14 @@ const KEPT: usize = 512;
 const USUAL: Duration = Duration::from_secs(300);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-#[derive(Debug, Default)]
-pub(in crate::client) struct Agreements(Mutex<HashMap<AgreementCacheKey, CachedAgreement>>);
+#[derive(Debug)]
+pub(in crate::client) struct Agreements(BoundedCache<AgreementCacheKey, CachedAgreement>);
+
+impl Default for Agreements {
+    fn default() -> Self {
+        Self(BoundedCache::new(KEPT))
+    }
+}
 
 /// Cache key: the agent, the caller, and the request including constraints and security profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,7 +40,6 @@ struct AgreementCacheKey {
 #[derive(Debug, Clone)]
 struct CachedAgreement {
     agreement: Agreement,
-    until: Timestamp,
     /// Digest of the agent's DID document.
     document: Digest,
     /// Digest of the service's capabilities; `None` if it was not asked.
@@ -52,15 +55,14 @@ impl Agreements {
         wish: &NegotiationRequest,
     ) -> Option<Agreement> {
         let (asked, document) = (asked(client, agent, wish)?, digest(agent.document.as_ref()?));
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.get(&asked)?;
+        let found = self.0.get(&asked, client.clock.now())?;
         let id = found.agreement.result.selected.as_ref().and_then(|it| it.interface.as_deref());
         let is_described = id.is_none_or(|id| agent.description.interface(id).is_some());
-        if found.until <= client.clock.now() || found.document != document || !is_described {
-            kept.remove(&asked);
+        if found.document != document || !is_described {
+            self.0.remove(&asked);
             return None;
         }
-        Some(Agreement { reused: true, ..found.agreement.clone() })
+        Some(Agreement { reused: true, ..found.agreement })
     }
 
     pub(super) fn put(
@@ -78,32 +80,25 @@ impl Agreements {
             ChosenBy::Agent(runtime) => Some(runtime.digest()),
             ChosenBy::Client { .. } => None,
         };
-        let kept = CachedAgreement { agreement: agreement.clone(), until, document: digest(document), runtime };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= KEPT {
-            all.retain(|_, kept| kept.until > now);
-        }
-        if all.len() < KEPT {
-            all.insert(asked, kept);
-        }
+        let kept = CachedAgreement { agreement: agreement.clone(), document: digest(document), runtime };
+        self.0.put(asked, kept, until);
     }
 
     /// Removes agreements that were made under other capabilities.
     pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &ServiceRuntime) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|asked, kept| asked.target != *target || kept.runtime.is_some_and(|then| then == now));
+        self.0.retain(|asked, kept| asked.target != *target || kept.runtime.is_some_and(|then| then == now));
     }
 
     pub(super) fn forget(&self, agent: &VerifiedDescription, wish: &NegotiationRequest, client: &AnpClient) {
         if let Some(asked) = asked(client, agent, wish) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
+            self.0.remove(&asked);
         }
     }
 
     pub(super) fn forget_all(&self, agent: &VerifiedDescription) {
         let Some(target) = agent.did() else { return };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|asked, _| asked.target != *target);
+        self.0.retain(|asked, _| asked.target != *target);
     }
 }
 

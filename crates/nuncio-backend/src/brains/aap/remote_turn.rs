@@ -1,13 +1,13 @@
 //! Remote sessions that wait for an answer from the local side.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_aap::client::{AapConversation, Client};
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::ids::{CallId, SessionId};
 use nuncio_core::message::{Extra, Message, ToolCall};
-use nuncio_core::time::Timestamp;
 use nuncio_core::turn::CallAnswer;
 use nuncio_engine::ports::clock::Clock;
 
@@ -89,37 +89,24 @@ impl RemoteTurn {
 /// Waiting remote sessions by local session.
 #[derive(Debug)]
 pub(super) struct WaitingTurns {
-    waiting: Mutex<HashMap<SessionId, (Timestamp, RemoteTurn)>>,
+    waiting: BoundedCache<SessionId, RemoteTurn>,
     clock: Arc<dyn Clock>,
 }
 
 impl WaitingTurns {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { waiting: Mutex::default(), clock }
+        Self { waiting: BoundedCache::new(MAX_WAITING), clock }
     }
 
     pub(super) fn take(&self, session: &SessionId) -> Option<RemoteTurn> {
-        self.lock().remove(session).map(|(_, remote_turn)| remote_turn)
+        self.waiting.remove(session)
     }
 
     pub(super) fn keep(&self, session: SessionId, remote_turn: RemoteTurn) {
         let now = self.clock.now();
-        let mut waiting = self.lock();
-        let mut left: Vec<RemoteTurn> =
-            waiting.insert(session, (now, remote_turn)).map(|(_, remote_turn)| remote_turn).into_iter().collect();
-        left.extend(
-            waiting.extract_if(|_, (since, _)| since.until(now) > MAX_WAIT).map(|(_, (_, remote_turn))| remote_turn),
-        );
-        if waiting.len() > MAX_WAITING {
-            let oldest = waiting.iter().min_by_key(|(_, (since, _))| *since).map(|(session, _)| session.clone());
-            left.extend(oldest.and_then(|oldest| waiting.remove(&oldest)).map(|(_, remote_turn)| remote_turn));
-        }
-        drop(waiting);
+        let mut left = self.waiting.take_expired(now);
+        left.extend(self.waiting.put_weighted(session, remote_turn, now.after(MAX_WAIT), 1));
         left.into_iter().for_each(RemoteTurn::close);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, (Timestamp, RemoteTurn)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

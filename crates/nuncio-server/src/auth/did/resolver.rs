@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::json::is_json;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
@@ -15,7 +16,6 @@ use nuncio_engine::ports::{Clock, Fetch};
 use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1ProofRule};
 use url::Url;
 
-use super::super::cache::Cache;
 use crate::dids::{DidOwnership, Dids};
 
 /// How large a document may be.
@@ -55,9 +55,9 @@ struct Inner {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     local: LocalPeers,
-    good: Cache<Arc<BoundDocument>>,
+    good: BoundedCache<Digest, Arc<BoundDocument>>,
     /// Failed lookups, in their own cache so that a flood of them evicts no document.
-    bad: Cache<AuthError>,
+    bad: BoundedCache<Digest, AuthError>,
     under_way: Mutex<HashMap<Did, Lookup>>,
 }
 
@@ -67,7 +67,7 @@ type Lookup = Shared<BoxFuture<'static, Resolution>>;
 impl Resolver {
     #[must_use]
     pub fn new(dids: Dids, fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, local: LocalPeers) -> Self {
-        let (good, bad) = (Cache::new(KEPT), Cache::new(KEPT));
+        let (good, bad) = (BoundedCache::new(KEPT), BoundedCache::new(KEPT));
         Self { inner: Arc::new(Inner { dids, fetch, clock, local, good, bad, under_way: Mutex::default() }) }
     }
 
@@ -110,8 +110,8 @@ impl Resolver {
             let found = this.inner.fetch(&asked).await;
             let now = this.inner.clock.now();
             match &found {
-                Ok(document) => this.inner.good.put(key, Arc::clone(document), now.after(FRESH), now),
-                Err(fault) => this.inner.bad.put(key, fault.clone(), now.after(PAUSE), now),
+                Ok(document) => this.inner.good.put(key, Arc::clone(document), now.after(FRESH)),
+                Err(fault) => this.inner.bad.put(key, fault.clone(), now.after(PAUSE)),
             }
             found
         });

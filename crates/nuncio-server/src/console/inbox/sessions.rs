@@ -1,11 +1,10 @@
 //! Sign-in sessions, in memory only: they end with the process.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::backoff::Backoff;
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
@@ -26,10 +25,15 @@ const MAX_ADDRESSES: usize = 10_000;
 
 /// Everyone who is signed in. Known by the digests of their cookies, so that looking one up tells
 /// nothing about others.
-#[derive(Default)]
 pub(super) struct Sessions {
-    open: Mutex<HashMap<Digest, SignInSession>>,
-    wrong: Mutex<HashMap<Option<IpAddr>, WrongKeys>>,
+    open: BoundedCache<Digest, SignInSession>,
+    wrong: BoundedCache<Option<IpAddr>, WrongKeys>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { open: BoundedCache::new(MAX_SESSIONS), wrong: BoundedCache::new(MAX_ADDRESSES) }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -42,10 +46,6 @@ impl WrongKeys {
     fn next_try(self) -> Timestamp {
         self.last.after(WAIT.after(self.count.saturating_sub(FREE_TRIES)))
     }
-
-    fn is_over(self, now: Timestamp) -> bool {
-        now >= self.last.after(WAIT.max * 2)
-    }
 }
 
 #[derive(Clone)]
@@ -54,7 +54,6 @@ pub(super) struct SignInSession {
     /// The digest of the secret they signed in with.
     pub(super) secret: Digest,
     pub(super) token: String,
-    seen: Timestamp,
 }
 
 /// Whether a request extends the session.
@@ -72,70 +71,38 @@ pub(super) fn random() -> String {
 impl Sessions {
     /// Opens a session and returns its cookie value.
     pub(super) fn open(&self, key: KeyId, secret: Digest, now: Timestamp) -> String {
-        let mut open = self.lock();
-        open.retain(|_, session| !session.is_over(now));
-        if open.len() >= MAX_SESSIONS {
-            let oldest = open.iter().min_by_key(|(_, session)| session.seen).map(|(cookie, _)| *cookie);
-            oldest.map(|cookie| open.remove(&cookie));
-        }
         let cookie = random();
-        open.insert(Digest::of_bytes(cookie.as_bytes()), SignInSession { key, secret, token: random(), seen: now });
+        let session = SignInSession { key, secret, token: random() };
+        self.open.put(Digest::of_bytes(cookie.as_bytes()), session, now.after(IDLE));
         cookie
     }
 
     pub(super) fn find(&self, cookie: &str, look: VisitKind, now: Timestamp) -> Option<SignInSession> {
         let name = Digest::of_bytes(cookie.as_bytes());
-        let mut open = self.lock();
-        let session = open.get_mut(&name)?;
-        if session.is_over(now) {
-            open.remove(&name);
-            return None;
+        match look {
+            VisitKind::Visit => self.open.get_and_extend(&name, now, now.after(IDLE)),
+            VisitKind::Glance => self.open.get(&name, now),
         }
-        if look == VisitKind::Visit {
-            session.seen = now;
-        }
-        Some(session.clone())
     }
 
     /// Ends a session.
     pub(super) fn close(&self, cookie: &str) {
-        self.lock().remove(&Digest::of_bytes(cookie.as_bytes()));
+        self.open.remove(&Digest::of_bytes(cookie.as_bytes()));
     }
 
     /// Whether an address may try another key; if not, after how many seconds. An address does not keep others out.
     pub(super) fn may_try(&self, address: Option<IpAddr>, now: Timestamp) -> Result<(), u64> {
-        let wrong = self.lock_wrong();
-        match wrong.get(&address).filter(|wrong| !wrong.is_over(now)).map(|wrong| wrong.next_try()) {
+        match self.wrong.get(&address, now).map(WrongKeys::next_try) {
             Some(next) if now < next => Err(now.until(next).as_secs() + 1),
             _ => Ok(()),
         }
     }
 
     pub(super) fn tried(&self, address: Option<IpAddr>, now: Timestamp) {
-        let mut wrong = self.lock_wrong();
-        if !wrong.contains_key(&address) && wrong.len() >= MAX_ADDRESSES {
-            wrong.retain(|_, wrong| !wrong.is_over(now));
-            if wrong.len() >= MAX_ADDRESSES {
-                let oldest = wrong.iter().min_by_key(|(_, wrong)| wrong.last).map(|(address, _)| *address);
-                oldest.map(|address| wrong.remove(&address));
-            }
-        }
-        let before = wrong.get(&address).filter(|wrong| !wrong.is_over(now)).map_or(0, |wrong| wrong.count);
-        wrong.insert(address, WrongKeys { count: before.saturating_add(1), last: now });
-    }
-
-    fn lock_wrong(&self) -> MutexGuard<'_, HashMap<Option<IpAddr>, WrongKeys>> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, SignInSession>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SignInSession {
-    fn is_over(&self, now: Timestamp) -> bool {
-        now >= self.seen.after(IDLE)
+        self.wrong.update(address, now, now.after(WAIT.max * 2), |before| {
+            let count = before.map_or(0, |wrong| wrong.count).saturating_add(1);
+            WrongKeys { count, last: now }
+        });
     }
 }
 
@@ -167,7 +134,7 @@ mod tests {
         let sessions = Sessions::default();
         let cookies: Vec<_> =
             (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), Digest::ZERO, at(second))).collect();
-        assert_eq!(sessions.lock().len(), MAX_SESSIONS);
+        assert_eq!(sessions.open.weight(), MAX_SESSIONS);
         assert!(sessions.find(&cookies[0], VisitKind::Glance, at(0)).is_none());
         assert!(sessions.find(&cookies[1], VisitKind::Glance, at(1)).is_some());
     }
@@ -198,6 +165,6 @@ mod tests {
         for number in 0..=u32::try_from(MAX_ADDRESSES).unwrap() {
             sessions.tried(Some(IpAddr::from(number.to_be_bytes())), at(u64::from(number / 100)));
         }
-        assert_eq!(sessions.lock_wrong().len(), MAX_ADDRESSES);
+        assert_eq!(sessions.wrong.weight(), MAX_ADDRESSES);
     }
 }
