@@ -10,6 +10,8 @@ mod chain;
 mod change;
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/crawl.rs"]
+mod crawl;
 #[path = "it/executions.rs"]
 mod executions;
 #[path = "it/mail.rs"]
