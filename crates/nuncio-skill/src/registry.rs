@@ -109,8 +109,8 @@ impl RegistryQuery {
         // Followed copies of this host's own skills are ignored; `own` is current.
         hosts.insert(here.to_owned(), own);
         let matches = hosts.iter().flat_map(|(origin, host_skills)| {
-            let skills = host_skills.skills.iter().filter(|skill| self.takes(origin, skill));
-            skills.map(|skill| RegistryEntry::new(origin, host_skills, skill))
+            let skills = host_skills.skills.iter().filter(move |skill| self.takes(origin, skill));
+            skills.map(move |skill| RegistryEntry::new(origin, host_skills, skill))
         });
         let (skills, next_cursor) = self.query.page(matches, RegistryEntry::cursor);
         RegistrySearchPage { skills, next_cursor }

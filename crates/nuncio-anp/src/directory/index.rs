@@ -310,7 +310,7 @@ impl ListedAgents {
             DirectoryListing { failures, next_check: now.after(backoff.after(failures)), problem: Some(why), ..entry };
         match self.catalogue.get(entry.url.as_str()) {
             Some(row) if self.engine.directory().record_listing_check(entry.clone()).await? => {
-                self.list(entry, row.listed.clone())
+                self.list(entry, row.listed.clone());
             }
             _ => self.catalogue.remove(entry.url.as_str()),
         }
