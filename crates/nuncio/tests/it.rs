@@ -52,6 +52,8 @@ mod diff;
 mod direct_messages;
 #[path = "it/disk.rs"]
 mod disk;
+#[path = "it/earlier_data.rs"]
+mod earlier_data;
 #[path = "it/hotel.rs"]
 mod hotel;
 #[path = "it/init.rs"]
