@@ -38,6 +38,8 @@ mod golden;
 mod history;
 #[path = "it/history_summary.rs"]
 mod history_summary;
+#[path = "it/http2.rs"]
+mod http2;
 #[path = "it/inbox.rs"]
 mod inbox;
 #[path = "it/keys.rs"]

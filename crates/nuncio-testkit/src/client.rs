@@ -18,6 +18,19 @@ impl AapClient {
         Self { base, key, http }
     }
 
+    /// The same client on one HTTP/2 connection, which its clones share.
+    #[must_use]
+    pub fn over_http2(self) -> Self {
+        let http = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+        Self { http, ..self }
+    }
+
+    /// The same client and connection without the key.
+    #[must_use]
+    pub fn anonymous(&self) -> Self {
+        Self { key: None, ..self.clone() }
+    }
+
     /// A request to a path below AAP's base.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
