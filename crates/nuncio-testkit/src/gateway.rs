@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::leftovers::assert_none_left;
 use crate::{AapClient, RawAnswer, eventually};
 
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct Gateway {
     server: Server,
     data: Arc<TempDir>,
     agents: TempDir,
+    /// The folder of the agents that are served.
+    source: PathBuf,
 }
 
 #[derive(Debug, Clone)]
@@ -194,9 +197,10 @@ impl Gateway {
         std::fs::write(self.file(folder, "agent.toml"), text).unwrap();
     }
 
-    /// Stops the server and returns its data directory for another start.
+    /// Stops the server and returns its data directory for another start. Panics if the server leaves work behind.
     pub async fn stop(self) -> Arc<TempDir> {
         self.server.stop().await;
+        assert_none_left(self.data.path(), &self.source).await;
         self.data
     }
 }
@@ -280,7 +284,7 @@ impl GatewayBuilder {
         let source = self.source.unwrap_or_else(|| self.agents.path().to_owned());
         let host = if self.open { "0.0.0.0" } else { "127.0.0.1" };
         let server = Server::start(ServeOptions {
-            agents: AgentSource::Path(source),
+            agents: AgentSource::Path(source.clone()),
             data: data.path().to_owned(),
             listen: ListenOn { host: host.to_owned(), port: self.port },
             settings: self.settings,
@@ -294,7 +298,7 @@ impl GatewayBuilder {
             executable: self.executable,
         })
         .await?;
-        Ok(Gateway { server, data, agents: self.agents })
+        Ok(Gateway { server, data, agents: self.agents, source })
     }
 }
 

@@ -7,6 +7,7 @@ mod client;
 mod clock;
 mod eventually;
 mod gateway;
+mod leftovers;
 mod raw;
 mod stream;
 
@@ -14,6 +15,7 @@ pub use client::AapClient;
 pub use clock::ManualClock;
 pub use eventually::{eventually, is_alive};
 pub use gateway::{Gateway, GatewayBuilder, KeyHolder};
+pub use leftovers::{LeftProcess, descendants};
 pub use raw::RawAnswer;
 pub use reqwest::Method;
 pub use stream::{EventStream, Sse};

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nuncio_testkit::{LeftProcess, descendants, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -109,7 +110,7 @@ impl Nuncio {
         };
         let greeting: Value = serde_json::from_str(&line).unwrap();
         assert!(greeting["url"].is_string() || greeting["pages"].is_string(), "{line}\n{}", stderr.text());
-        Server { child, stderr, greeting }
+        Server { child, stderr, greeting, started: Mutex::default() }
     }
 }
 
@@ -191,8 +192,7 @@ impl Typed {
 
 impl Drop for Typed {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        kill_tree(&mut self.child);
     }
 }
 
@@ -201,6 +201,8 @@ pub(crate) struct Server {
     child: Child,
     stderr: Collected,
     pub(crate) greeting: Value,
+    /// Processes it had started when it got a signal.
+    started: Mutex<Vec<LeftProcess>>,
 }
 
 impl Server {
@@ -238,14 +240,18 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
+        self.started.lock().unwrap().extend(descendants(self.child.id()));
         let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(process, signal).unwrap();
     }
 
-    /// Waits until it has ended by itself; its exit status and all of its standard error.
+    /// Waits until it has ended by itself; its exit status and all of its standard error. None of its processes may
+    /// outlive it.
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let status = end_of(&mut self.child).expect("it ends");
-        (status.code(), self.stderr.whole())
+        let stderr = self.stderr.whole();
+        assert_ended(&self.started.lock().unwrap(), &stderr);
+        (status.code(), stderr)
     }
 
     pub(crate) fn stop(self) {
@@ -257,9 +263,30 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // A server that is killed leaves the programs it started to the next server, which a test may not start.
+        kill_tree(&mut self.child);
+    }
+}
+
+/// Kills a process that has not ended yet, and everything it started.
+pub(crate) fn kill_tree(root: &mut Child) {
+    if !matches!(root.try_wait(), Ok(None)) {
+        return;
+    }
+    let started = descendants(root.id());
+    let _ = root.kill();
+    let _ = root.wait();
+    for LeftProcess { pid, .. } in started {
+        let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL);
+    }
+}
+
+/// Panics if one of these processes goes on running.
+fn assert_ended(started: &[LeftProcess], stderr: &str) {
+    let began = Instant::now();
+    while let Some(left) = started.iter().find(|process| is_alive(process.pid)) {
+        assert!(began.elapsed() < PATIENCE, "left after its server has ended: {left:?}\n{stderr}");
+        std::thread::sleep(LOOK);
     }
 }
 

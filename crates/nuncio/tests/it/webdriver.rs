@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::builder;
-use crate::process::{PATIENCE, until};
+use crate::process::{PATIENCE, kill_tree, until};
 
 /// Keys by their WebDriver names.
 pub(crate) const ENTER: &str = "\u{E007}";
@@ -206,8 +206,7 @@ impl Drop for Browser {
             );
             let _ = driver.read(&mut [0; 1024]);
         }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        kill_tree(&mut self.driver);
     }
 }
 
