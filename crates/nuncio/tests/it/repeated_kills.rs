@@ -2,7 +2,6 @@
 //! client was told, is there; whatever it was not told, is there whole or not at all.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::client::{Client, call, last_text, new_session, play, turns, user};
 use crate::home::Home;
+use crate::random::random;
 
 const KILLS: usize = 24;
 const CLIENTS: usize = 6;
@@ -26,7 +26,7 @@ async fn acknowledged_data_survives_twenty_four_kills() {
     for round in 0..KILLS {
         let storm = Arc::new(Storm {
             round,
-            kill_after: random(40) + 1,
+            kill_after: usize::try_from(random(40)).unwrap() + 1,
             acknowledged: AtomicUsize::new(0),
             enough: Notify::new(),
         });
@@ -268,9 +268,4 @@ async fn every_session(client: &Client) -> HashSet<String> {
             None => return ids,
         }
     }
-}
-
-/// A number below `limit`, another one each time.
-fn random(limit: usize) -> usize {
-    usize::try_from(RandomState::new().hash_one(limit) % limit as u64).unwrap()
 }

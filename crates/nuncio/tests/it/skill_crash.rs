@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
+use crate::random::random;
 use crate::skill_client::{Consumer, is_over};
 
 const KILLS: usize = 20;
@@ -38,7 +38,11 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
     let (mut acknowledged, mut unsure) = (0, 0);
     let mut server = home.start();
     for round in 0..KILLS {
-        let storm = Arc::new(Storm { kill_after: random(60) + 1, told: AtomicUsize::new(0), enough: Notify::new() });
+        let storm = Arc::new(Storm {
+            kill_after: usize::try_from(random(60)).unwrap() + 1,
+            told: AtomicUsize::new(0),
+            enough: Notify::new(),
+        });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let (storm, consumer) = (Arc::clone(&storm), Consumer::of(&server));
@@ -179,11 +183,6 @@ impl Storm {
 
 fn keyed(consumer: &Consumer, key: &str) -> reqwest::RequestBuilder {
     consumer.wish(SKILL, &json!({"key": key})).header("Idempotency-Key", key)
-}
-
-/// A number below `limit`, another one each time.
-fn random(limit: usize) -> usize {
-    usize::try_from(RandomState::new().hash_one(limit) % limit as u64).unwrap()
 }
 
 /// Waits until it is let go, or its server is gone.

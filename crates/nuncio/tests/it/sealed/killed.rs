@@ -2,7 +2,6 @@
 //! and nothing runs twice on the device.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +20,7 @@ use tokio::runtime::Runtime;
 use super::{SCOPE, World, echo_path, reads};
 use crate::client::{Client, new_session, play, turns};
 use crate::process::until;
+use crate::random::random;
 use crate::skill_client::Consumer;
 
 /// How often each path was really read.
@@ -35,10 +35,9 @@ pub(super) fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Sen
     }
 }
 
-/// Waits a little, never the same.
+/// Waits for a random time.
 async fn a_moment() {
-    let millis = RandomState::new().hash_one(()) % 300;
-    tokio::time::sleep(Duration::from_millis(millis)).await;
+    tokio::time::sleep(Duration::from_millis(random(300))).await;
 }
 
 struct Calls {
