@@ -2,6 +2,7 @@
 
 mod attack;
 mod bench;
+mod fuzz;
 mod language;
 mod needs;
 mod portable;
@@ -36,6 +37,15 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Run the fuzz targets; a finding is stored in `fuzz/artifacts/`
+    Fuzz {
+        /// How long each target runs
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Only this target
+        #[arg(long)]
+        target: Option<String>,
+    },
     /// Write the schemas of Skill Sharing into `schema/`
     Schema {
         /// Write nothing; fail when they are not up to date
@@ -66,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
         Job::Portable { command } => portable::run(&root, &command),
+        Job::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         Job::Schema { check } => schema::run(&root, check),
         Job::Attack { names } => attack::run(&root, &names),
         Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),

@@ -80,6 +80,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("nuncio-attacks", &["nuncio-core", "nuncio-identity"]),
     ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp"]),
+    (
+        "nuncio-fuzz",
+        &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-http", "nuncio-aap", "nuncio-anp", "nuncio-skill"],
+    ),
     ("xtask", &["nuncio-skill"]),
 ];
 

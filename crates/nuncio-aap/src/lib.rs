@@ -6,6 +6,7 @@
 pub mod client;
 #[cfg(feature = "server")]
 mod error;
+mod event_id;
 #[cfg(feature = "server")]
 mod lift;
 #[cfg(feature = "server")]
@@ -13,5 +14,6 @@ mod project;
 #[cfg(feature = "server")]
 pub mod server;
 
+pub use event_id::EventId;
 #[cfg(feature = "server")]
 pub use server::refuse;

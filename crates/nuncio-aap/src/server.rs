@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{lift, project};
+use crate::{EventId, lift, project};
 
 mod body;
 mod front;
@@ -32,7 +32,6 @@ pub use refuse::refuse;
 
 use front::BASE;
 use refuse::AapError;
-use sse::EventId;
 
 /// State of the routes.
 #[derive(Debug, Clone)]

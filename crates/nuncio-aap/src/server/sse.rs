@@ -26,20 +26,6 @@ const PIECE: usize = 16 * 1024;
 /// Typical size of an event, in bytes, for preallocation.
 const TYPICAL: usize = 64;
 
-/// Event id: number of the turn and of the event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventId {
-    pub(super) turn: u64,
-    pub(super) event: usize,
-}
-
-impl EventId {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (turn, event) = text.trim().split_once('.')?;
-        Some(Self { turn: turn.parse().ok()?, event: event.parse().ok()? })
-    }
-}
-
 /// Streams the events of a turn from number `from` until the turn ends.
 pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
     let (reader, open) = (EventReader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
@@ -196,13 +182,5 @@ mod tests {
     fn stream_mode_omits_events_of_the_other_mode() {
         assert_eq!(encoded(StreamMode::Message, Event::Delta(OutputKind::Text, "a")), "");
         assert_eq!(encoded(StreamMode::Delta, Event::Block(OutputKind::Text, "a")), "");
-    }
-
-    #[test]
-    fn event_id_round_trips() {
-        assert_eq!(EventId::parse("2.7"), Some(EventId { turn: 2, event: 7 }));
-        for bad in ["", "2", "2.", ".7", "2.7.1", "-1.0", "a.b", "99999999999999999999.1"] {
-            assert_eq!(EventId::parse(bad), None, "{bad}");
-        }
     }
 }

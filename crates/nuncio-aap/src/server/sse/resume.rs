@@ -16,7 +16,8 @@ use nuncio_engine::ports::Clock;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{EventId, EventReader, PIECE};
+use super::{EventReader, PIECE};
+use crate::EventId;
 
 const TURN: u64 = 3;
 

@@ -1,0 +1,67 @@
+//! Fuzz targets for what reads bytes of others. `cargo xtask fuzz` runs them with libFuzzer; the test below runs every
+//! seed once.
+//!
+//! A target panics if a law is broken: a reader that panics, a form that does not survive being written and read again,
+//! a proof that does not hold. A finding is fixed, and its input becomes a test of the crate that had the fault.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a fuzz target reports a finding")]
+
+pub mod seeds;
+pub mod targets;
+
+/// A function that takes any bytes, and inputs to begin with.
+#[derive(Debug, Clone, Copy)]
+pub struct FuzzTarget {
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+macro_rules! targets {
+    ($($name:ident),* $(,)?) => {
+        pub const TARGETS: &[FuzzTarget] = &[$(FuzzTarget {
+            name: stringify!($name),
+            run: targets::$name::run,
+            seeds: targets::$name::seeds,
+        }),*];
+    };
+}
+
+targets!(
+    agent_file,
+    cursors,
+    did_document,
+    envelope,
+    event_stream,
+    http_signature,
+    json_rpc,
+    manifest,
+    schema_judge,
+    structured_fields,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_passes_its_target() {
+        for target in TARGETS {
+            let seeds = (target.seeds)();
+            assert!(seeds.len() >= 3, "{} has {} seeds", target.name, seeds.len());
+            for seed in seeds {
+                (target.run)(&seed);
+                // Half of a seed is the simplest broken input.
+                (target.run)(&seed[..seed.len() / 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn every_target_has_a_binary() {
+        let manifest = include_str!("../Cargo.toml");
+        for target in TARGETS {
+            assert!(manifest.contains(&format!("name = \"{}\"", target.name)), "{}", target.name);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! One module per target: `run` takes any bytes, `seeds` gives inputs to begin with.
+
+pub mod agent_file;
+pub mod cursors;
+pub mod did_document;
+pub mod envelope;
+pub mod event_stream;
+pub mod http_signature;
+pub mod json_rpc;
+pub mod manifest;
+pub mod schema_judge;
+pub mod structured_fields;

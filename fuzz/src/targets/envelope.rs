@@ -1,0 +1,94 @@
+//! Sealed envelopes: an envelope that was changed is refused, and refusing it does not spoil the next message.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use nuncio_core::bundle::{OneTimeKey, SealMode};
+use nuncio_core::conversation::{ContentType, ConversationType};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::{
+    Addressee, MemoryKeyStore, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity,
+};
+use serde_json::json;
+
+use crate::seeds::texts_in;
+
+const NOW: i64 = 1_794_740_400_000;
+
+/// A sender, a receiver, and the envelopes that the receiver has not opened.
+struct Exchange {
+    receiver: SealIdentity,
+    relay: RelayMetadata,
+    unopened: Vec<Vec<u8>>,
+}
+
+impl Exchange {
+    fn new() -> Self {
+        let now = Timestamp::from_millis(NOW);
+        let identity = |owner: Recipient, device: &str, mode: SealMode| {
+            let new = NewSealIdentity { named: Some((owner, DeviceId::parse(device).unwrap())), mode, now };
+            SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new).unwrap()
+        };
+        let person = Recipient::Person(PersonName::parse("ada").unwrap());
+        let agent = Recipient::Agent(AgentId::parse("hotel").unwrap());
+        let mut sender = identity(person.clone(), "phone", SealMode::Stateful);
+        let mut unopened = Vec::new();
+        let message = PlaintextMessage {
+            conversation: ConversationId::parse("conv_1").unwrap(),
+            conversation_type: ConversationType::H2a,
+            client_id: ClientMessageId::parse("m1").unwrap(),
+            content_type: ContentType::Text,
+            subtype: None,
+            in_reply_to: None,
+            created_at: now,
+            payload: json!({"type": "text", "text": "hello"}),
+        };
+        let mut receiver = identity(agent.clone(), "main", SealMode::Stateful);
+        let keys: Vec<OneTimeKey> = receiver.one_time_keys(0, now).unwrap();
+        let bundle = receiver.bundle().unwrap().clone();
+        sender.review_keys(&agent, std::slice::from_ref(&bundle), None).unwrap();
+        receiver.review_keys(&person, &[sender.bundle().unwrap().clone()], None).unwrap();
+        unopened.push(sender.seal(&message, &[Addressee { bundle: &bundle, one_time_key: keys.first() }]).unwrap());
+        let stateless = identity(agent, "main", SealMode::Stateless).bundle().unwrap().clone();
+        let addressee = Addressee { bundle: &stateless, one_time_key: None };
+        unopened.extend(sender.seal(&message, &[addressee]));
+        let relay = RelayMetadata {
+            conversation: message.conversation,
+            conversation_type: message.conversation_type,
+            sender: person,
+            sender_device: Some(DeviceId::parse("phone").unwrap()),
+            client_id: message.client_id,
+            content_type: message.content_type,
+            subtype: None,
+        };
+        Self { receiver, relay, unopened }
+    }
+}
+
+thread_local! {
+    static EXCHANGE: RefCell<Exchange> = RefCell::new(Exchange::new());
+}
+
+pub fn run(data: &[u8]) {
+    EXCHANGE.with_borrow_mut(|exchange| {
+        let opened = exchange.receiver.open(&exchange.relay, data, Timestamp::from_millis(NOW + 1000));
+        if let Ok(message) = opened {
+            assert!(exchange.unopened.iter().any(|envelope| envelope == data), "a changed envelope was opened");
+            assert_eq!(message.payload["text"], "hello");
+            // Opened once, it is a replay from now on; new keys let the next seed be opened.
+            assert!(exchange.receiver.open(&exchange.relay, data, Timestamp::from_millis(NOW + 1000)).is_err());
+            *exchange = Exchange::new();
+        }
+    });
+}
+
+/// The envelopes of this process are signed by its own keys; that of the vectors by a key it does not know.
+#[must_use]
+pub fn seeds() -> Vec<Vec<u8>> {
+    let vectors = texts_in(include_str!("../../../crates/nuncio-identity/tests/vectors/sealing.json"));
+    let mut seeds = EXCHANGE.with_borrow(|exchange| exchange.unopened.clone());
+    seeds.extend(vectors.into_iter().filter(|text| text.starts_with(b"{")));
+    seeds
+}

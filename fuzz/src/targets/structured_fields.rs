@@ -1,0 +1,37 @@
+//! Structured header fields: challenges, tokens, digests and the older DIDWba header survive being written and read
+//! again.
+
+use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
+use nuncio_identity::http_signature::{check_content_digest, content_digest};
+use nuncio_identity::legacy::LegacyClaim;
+
+use crate::seeds::texts_in;
+
+pub fn run(data: &[u8]) {
+    let field = String::from_utf8_lossy(data);
+    if let Some(challenge) = Challenge::read(&field) {
+        let written = challenge.www_authenticate();
+        assert!(!written.contains(['\n', '\r']), "{written:?}");
+        assert_eq!(Challenge::read(&written), Some(challenge), "{written:?}");
+    }
+    if let Some(grant) = AccessGrant::read(&field) {
+        assert_eq!(AccessGrant::read(&grant.authentication_info()), Some(grant));
+    }
+    if let Ok(claim) = LegacyClaim::from_header(&field) {
+        let again = LegacyClaim::from_header(&claim.to_header()).unwrap();
+        assert_eq!(again.to_json(), claim.to_json());
+        assert_eq!(LegacyClaim::from_json(&claim.to_json()).unwrap().to_json(), claim.to_json());
+    }
+    let _ = (AuthParams::read_all(&field), AuthParams::read_info(&field), accepted_components(&field));
+    if check_content_digest(&field, b"body").is_ok() {
+        assert!(field.contains(content_digest(b"body").trim_end_matches(['=', ':'])) || field.contains("sha-512"));
+    }
+}
+
+#[must_use]
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = texts_in(include_str!("../../../crates/nuncio-identity/tests/data/client_headers.json"));
+    seeds.extend(texts_in(include_str!("../../../crates/nuncio-identity/tests/data/legacy_didwba.json")));
+    seeds.push(content_digest(b"body").into_bytes());
+    seeds
+}
