@@ -2,6 +2,7 @@
 
 mod attack;
 mod bench;
+mod deny;
 mod fuzz;
 mod language;
 mod needs;
@@ -37,6 +38,8 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Check licences, bans and sources of the dependencies by `deny.toml`
+    Deny,
     /// Run the fuzz targets; a finding is stored in `fuzz/artifacts/`
     Fuzz {
         /// How long each target runs
@@ -76,6 +79,7 @@ fn main() -> anyhow::Result<()> {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
         Job::Portable { command } => portable::run(&root, &command),
+        Job::Deny => deny::run(&root),
         Job::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         Job::Schema { check } => schema::run(&root, check),
         Job::Attack { names } => attack::run(&root, &names),
