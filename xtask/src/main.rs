@@ -3,10 +3,12 @@
 mod attack;
 mod bench;
 mod deny;
+mod flaky;
 mod fuzz;
 mod language;
 mod needs;
 mod portable;
+mod report;
 mod schema;
 mod test;
 mod tidy;
@@ -49,6 +51,15 @@ enum Job {
         #[arg(long)]
         target: Option<String>,
     },
+    /// Repeat the integration tests while every core is busy, and list each test that failed
+    Flaky {
+        /// How often each test runs
+        #[arg(long, default_value_t = 20)]
+        times: u32,
+        /// Passed on to the test runner, such as a name to filter by
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Write the schemas of Skill Sharing into `schema/`
     Schema {
         /// Write nothing; fail when they are not up to date
@@ -81,6 +92,7 @@ fn main() -> anyhow::Result<()> {
         Job::Portable { command } => portable::run(&root, &command),
         Job::Deny => deny::run(&root),
         Job::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
+        Job::Flaky { times, rest } => flaky::run(&root, times, &rest),
         Job::Schema { check } => schema::run(&root, check),
         Job::Attack { names } => attack::run(&root, &names),
         Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),

@@ -1,58 +1,98 @@
 //! `cargo xtask test`: everything that must hold.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context as _, bail};
 
-use crate::{needs, schema, tidy};
+use crate::report::{self, TestResult};
+use crate::{deny, needs, schema, tidy};
+
+/// The traces of the feature `otel` are tested in the same build as everything else; the lints check the build without
+/// it. A third build would take minutes.
+pub(crate) const FEATURES: &str = "nuncio-server/otel";
+/// The seed of random cases, so that a change is judged by what it changes. `cargo nextest run` draws new cases.
+const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "7400");
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
-    let tools = root.join("target/tools");
-    let everything = needs::mcp_everything(&tools)?;
-    let (npx_cache, uvx, uv_cache) = (needs::npx_cache(&tools)?, needs::uvx(&tools)?, needs::uv_cache(&tools)?);
-    let oidc = needs::oidc_provider(&tools)?;
-    let anp = needs::anp_python(&tools)?;
-    let dbus = needs::dbus_python(&tools)?;
-    needs::desktop()?;
-    let webhooks = needs::standard_webhooks(&tools)?;
-    let (browser, axe) = (needs::browser()?, needs::axe(&tools)?);
-    let (ajv, typescript) = (needs::ajv(&tools)?, needs::typescript(&tools)?);
-    let sealing = needs::sealing(&tools)?;
-    step("the rules of the house", || tidy::run(root))?;
-    step("the schemas", || schema::run(root, true))?;
+    let tools = Tools::install(root)?;
+    step("project rules", || tidy::run(root))?;
+    step("dependencies", || deny::run(root))?;
+    step("schemas", || schema::run(root, true))?;
     step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
     step("lints", || cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]))?;
-    // The same cases every time, so that a change is judged by what it changes. Without this, by `cargo nextest run`,
-    // laws are held against new cases each time.
-    let seed = std::env::var_os("PROPTEST_RNG_SEED").unwrap_or_else(|| "7400".into());
-    let tools = [
-        ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
-        ("NUNCIO_TEST_NPX_CACHE", npx_cache.as_path()),
-        ("NUNCIO_TEST_UVX", uvx.as_path()),
-        ("NUNCIO_TEST_UV_CACHE", uv_cache.as_path()),
-        ("NUNCIO_TEST_OIDC_PROVIDER", oidc.as_path()),
-        ("NUNCIO_TEST_ANP_PYTHON", anp.as_path()),
-        ("NUNCIO_TEST_DBUS_PYTHON", dbus.as_path()),
-        ("NUNCIO_TEST_STANDARDWEBHOOKS", webhooks.as_path()),
-        ("NUNCIO_TEST_CHROMIUM", browser.chromium.as_path()),
-        ("NUNCIO_TEST_CHROMEDRIVER", browser.driver.as_path()),
-        ("NUNCIO_TEST_AXE", axe.as_path()),
-        ("NUNCIO_TEST_AJV", ajv.as_path()),
-        ("NUNCIO_TEST_TYPESCRIPT", typescript.as_path()),
-        ("NUNCIO_TEST_SEALING", sealing.as_path()),
-    ];
-    let mut environment = vec![("PROPTEST_RNG_SEED", seed.as_os_str())];
-    environment.extend(tools.map(|(name, path)| (name, path.as_os_str())));
+    step("tests", || run_tests(root, &tools, rest))
+}
+
+fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> {
+    let mut environment = tools.environment();
+    environment.push((SEED.0, std::env::var_os(SEED.0).unwrap_or_else(|| SEED.1.into())));
     let has_nextest =
         Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
-    let mut tests = if has_nextest { vec!["nextest", "run", "--no-fail-fast"] } else { vec!["test", "--no-fail-fast"] };
-    tests.push("--workspace");
-    tests.extend(rest.iter().map(String::as_str));
-    step("tests", || cargo(root, &tests, &environment))?;
-    let traces = ["test", "-p", "nuncio-server", "--features", "otel", "--lib", "telemetry"];
-    step("the feature otel", || cargo(root, &traces, &[]))
+    if !has_nextest {
+        let arguments = ["test", "--no-fail-fast", "--workspace", "--features", FEATURES];
+        let rest = rest.iter().map(String::as_str);
+        return cargo(root, &arguments.into_iter().chain(rest).collect::<Vec<_>>(), &environment);
+    }
+    // Many tests wait for other processes, so that one per core leaves the cores idle.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.div_ceil(2) + cores;
+    let threads = threads.to_string();
+    let arguments =
+        ["nextest", "run", "--no-fail-fast", "--workspace", "--features", FEATURES, "--test-threads", &threads];
+    let rest = rest.iter().map(String::as_str);
+    report::remove(&tools.target)?;
+    let outcome = cargo(root, &arguments.into_iter().chain(rest).collect::<Vec<_>>(), &environment);
+    let results = report::read(&tools.target)?;
+    let repeated = results.into_iter().filter(|(_, result)| *result == TestResult::Flaky);
+    let repeated: Vec<_> = repeated.map(|(name, _)| format!("\n  {name}")).collect();
+    match repeated.as_slice() {
+        [] => println!("no test needed its second try"),
+        names => {
+            println!("needed a second try (`cargo xtask flaky NAME` repeats a test under load):{}", names.concat());
+        }
+    }
+    outcome
+}
+
+/// The programs that tests need beside Rust, and where builds are.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub(crate) target: PathBuf,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Tools {
+    /// Installs what is missing below `target/tools`.
+    pub(crate) fn install(root: &Path) -> anyhow::Result<Self> {
+        let tools = root.join("target/tools");
+        needs::desktop()?;
+        let browser = needs::browser()?;
+        let variables = vec![
+            ("NUNCIO_TEST_MCP_EVERYTHING", needs::mcp_everything(&tools)?),
+            ("NUNCIO_TEST_NPX_CACHE", needs::npx_cache(&tools)?),
+            ("NUNCIO_TEST_UVX", needs::uvx(&tools)?),
+            ("NUNCIO_TEST_UV_CACHE", needs::uv_cache(&tools)?),
+            ("NUNCIO_TEST_OIDC_PROVIDER", needs::oidc_provider(&tools)?),
+            ("NUNCIO_TEST_ANP_PYTHON", needs::anp_python(&tools)?),
+            ("NUNCIO_TEST_DBUS_PYTHON", needs::dbus_python(&tools)?),
+            ("NUNCIO_TEST_STANDARDWEBHOOKS", needs::standard_webhooks(&tools)?),
+            ("NUNCIO_TEST_CHROMIUM", browser.chromium),
+            ("NUNCIO_TEST_CHROMEDRIVER", browser.driver),
+            ("NUNCIO_TEST_AXE", needs::axe(&tools)?),
+            ("NUNCIO_TEST_AJV", needs::ajv(&tools)?),
+            ("NUNCIO_TEST_TYPESCRIPT", needs::typescript(&tools)?),
+            ("NUNCIO_TEST_SEALING", needs::sealing(&tools)?),
+        ];
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+        Ok(Self { target, variables })
+    }
+
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        self.variables.iter().map(|(name, path)| (*name, path.clone().into_os_string())).collect()
+    }
 }
 
 fn step(name: &str, job: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -60,9 +100,9 @@ fn step(name: &str, job: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<
     job().with_context(|| format!("{name} did not pass"))
 }
 
-fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &OsStr)]) -> anyhow::Result<()> {
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> anyhow::Result<()> {
     let mut command = Command::new("cargo");
-    command.current_dir(root).args(arguments).envs(environment.iter().copied());
+    command.current_dir(root).args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     if !command.status().context("cargo does not start")?.success() {
         bail!("`cargo {}` failed", arguments.join(" "));
     }

@@ -13,6 +13,8 @@ mod directory;
 mod home;
 #[path = "it/process.rs"]
 mod process;
+#[path = "it/random.rs"]
+mod random;
 #[path = "it/sealed.rs"]
 mod sealed;
 #[path = "it/skill_client.rs"]

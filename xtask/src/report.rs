@@ -1,0 +1,73 @@
+//! Reads the JUnit report that nextest writes (`.config/nextest.toml`).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TestResult {
+    Passed,
+    /// Failed once and passed when it was repeated.
+    Flaky,
+    Failed,
+}
+
+fn file(target: &Path) -> PathBuf {
+    target.join("nextest/default/junit.xml")
+}
+
+/// Removes the report of an earlier run.
+pub(crate) fn remove(target: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(file(target)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Every test with its result, as `crate::binary test`; nothing if no test ran, because the tests do not compile.
+pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestResult)>> {
+    match fs::read_to_string(file(target)) {
+        Ok(report) => Ok(parse(&report)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn parse(report: &str) -> Vec<(String, TestResult)> {
+    let cases = report.split("<testcase ").skip(1);
+    let result = |case: &str| {
+        // What a test printed is escaped, so these tags are the report's own.
+        let body = case.split_once("</testcase>").map_or("", |(body, _)| body);
+        match (body.contains("<flakyFailure"), body.contains("<failure") || body.contains("<error")) {
+            (true, _) => TestResult::Flaky,
+            (false, true) => TestResult::Failed,
+            (false, false) => TestResult::Passed,
+        }
+    };
+    cases.map(|case| (format!("{} {}", attribute(case, "classname"), attribute(case, "name")), result(case))).collect()
+}
+
+fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
+    let after = tag.split_once(&format!("{name}=\"")).map_or("", |(_, after)| after);
+    after.split_once('"').map_or("", |(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flaky_failed_and_passed_tests_are_read_from_the_report() {
+        let report = r#"<testsuite name="nuncio::it"><testcase name="a::good" classname="nuncio::it" time="0.1">
+            </testcase><testcase name="a::shaky" classname="nuncio::it" time="0.1"><flakyFailure type="test failure">
+            &lt;failure</flakyFailure></testcase><testcase name="a::bad" classname="nuncio::it" time="0.1">
+            <failure type="test failure">no</failure></testcase></testsuite>"#;
+        let name = |name: &str| format!("nuncio::it {name}");
+        let expected = [
+            (name("a::good"), TestResult::Passed),
+            (name("a::shaky"), TestResult::Flaky),
+            (name("a::bad"), TestResult::Failed),
+        ];
+        assert_eq!(parse(report), expected);
+    }
+}
