@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use nuncio_core::agent::{Agent, ElsewhereInterface, InterfaceKind, Owner, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::policy::asks_others;
+use nuncio_core::string_enum;
 use serde_json::{Map, Value};
 
 use crate::negotiation::SecurityProfile;
@@ -49,31 +50,17 @@ pub struct Host {
     pub drafts: bool,
 }
 
-/// The two OpenRPC documents of an agent's tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ToolSet {
-    /// Tools that run when called.
-    Tools,
-    /// Tools whose every call needs approval by a person.
-    Authorized,
+string_enum! {
+    /// The two OpenRPC documents of an agent's tools.
+    pub enum ToolSet {
+        /// Tools that run when called.
+        Tools = "tools",
+        /// Tools whose every call needs approval by a person.
+        Authorized = "authorized",
+    }
 }
 
 impl ToolSet {
-    pub const ALL: [Self; 2] = [Self::Tools, Self::Authorized];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Authorized => "authorized",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|set| set.as_str() == word)
-    }
-
     #[must_use]
     pub const fn asks_a_person(self) -> bool {
         matches!(self, Self::Authorized)

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::device_time::CALL_CHAIN_WAITS;
 use crate::ids::{AgentName, BackendName, OptionName, ScopeId, SkillId, ToolName};
 use crate::schema::Schema;
+use crate::string_enum;
 use crate::text::LocalText;
 use crate::time::Timestamp;
 
@@ -218,31 +218,16 @@ pub struct Scope {
     pub description_key: Option<String>,
 }
 
-/// How sensitive a permission is, which decides how often people are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sensitivity {
-    /// Runs without asking.
-    Low,
-    /// Asked once per consent window.
-    Medium,
-    /// Asked for every call.
-    High,
-}
-
-impl Sensitivity {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Low, Self::Medium, Self::High].into_iter().find(|sensitivity| sensitivity.as_str() == word)
+string_enum! {
+    /// How sensitive a permission is, which decides how often people are asked.
+    #[derive(PartialOrd, Ord)]
+    pub enum Sensitivity {
+        /// Runs without asking.
+        Low = "low",
+        /// Asked once per consent window.
+        Medium = "medium",
+        /// Asked for every call.
+        High = "high",
     }
 }
 

@@ -17,6 +17,7 @@ use crate::caller::Caller;
 use crate::code::Code;
 use crate::ids::{AgentName, CallId, ExecutionId, ScopeId, SkillId, ToolName};
 use crate::policy::Protocol;
+use crate::string_enum;
 use crate::time::Timestamp;
 
 /// An accepted invocation. Never changes.
@@ -60,14 +61,15 @@ pub enum InvocationTarget {
     Agent,
 }
 
-/// Priority in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    Low,
-    #[default]
-    Normal,
-    High,
+string_enum! {
+    /// Priority in the queue.
+    #[derive(Default)]
+    pub enum Priority {
+        Low = "low",
+        #[default]
+        Normal = "normal",
+        High = "high",
+    }
 }
 
 impl Priority {

@@ -1,40 +1,22 @@
 //! The function that decides whether a call may run. The server's call chain and the device's guard both use it.
 
-use serde::{Deserialize, Serialize};
-
 use crate::agent::{Agent, Sensitivity, Tool};
 use crate::approval::Approver;
 use crate::code::Code;
 use crate::ids::PersonName;
 use crate::principal::Principal;
+use crate::string_enum;
 
-/// The protocol of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// Agent Application Protocol.
-    Aap,
-    Skill,
-    /// Agent Network Protocol.
-    Anp,
-    /// Agent to Human.
-    A2h,
-}
-
-impl Protocol {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Aap => "aap",
-            Self::Skill => "skill",
-            Self::Anp => "anp",
-            Self::A2h => "a2h",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Aap, Self::Skill, Self::Anp, Self::A2h].into_iter().find(|protocol| protocol.as_str() == text)
+string_enum! {
+    /// The protocol of a request.
+    pub enum Protocol {
+        /// Agent Application Protocol.
+        Aap = "aap",
+        Skill = "skill",
+        /// Agent Network Protocol.
+        Anp = "anp",
+        /// Agent to Human.
+        A2h = "a2h",
     }
 }
 

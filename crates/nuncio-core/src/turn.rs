@@ -6,6 +6,7 @@ use crate::code::Code;
 use crate::ids::{CallId, SessionId};
 use crate::message::{Content, Extra, Message};
 use crate::policy::Protocol;
+use crate::string_enum;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,72 +39,27 @@ impl CallAnswer {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum StreamMode {
-    Delta,
-    Message,
-    #[default]
-    None,
-}
-
-impl StreamMode {
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "delta" => Some(Self::Delta),
-            "message" => Some(Self::Message),
-            "none" => Some(Self::None),
-            _ => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delta => "delta",
-            Self::Message => "message",
-            Self::None => "none",
-        }
+string_enum! {
+    #[derive(Default)]
+    pub enum StreamMode {
+        Delta = "delta",
+        Message = "message",
+        #[default]
+        None = "none",
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The agent finished, or the turn was cancelled.
-    EndTurn,
-    /// The client must answer tool calls.
-    ToolUse,
-    /// The model's output limit was reached.
-    MaxTokens,
-    /// The model or a guardrail refused.
-    Refusal,
-    Error,
-}
-
-impl StopReason {
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "end_turn" => Some(Self::EndTurn),
-            "tool_use" => Some(Self::ToolUse),
-            "max_tokens" => Some(Self::MaxTokens),
-            "refusal" => Some(Self::Refusal),
-            "error" => Some(Self::Error),
-            _ => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::ToolUse => "tool_use",
-            Self::MaxTokens => "max_tokens",
-            Self::Refusal => "refusal",
-            Self::Error => "error",
-        }
+string_enum! {
+    pub enum StopReason {
+        /// The agent finished, or the turn was cancelled.
+        EndTurn = "end_turn",
+        /// The client must answer tool calls.
+        ToolUse = "tool_use",
+        /// The model's output limit was reached.
+        MaxTokens = "max_tokens",
+        /// The model or a guardrail refused.
+        Refusal = "refusal",
+        Error = "error",
     }
 }
 

@@ -15,6 +15,7 @@ use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::manifest::Presets;
+use nuncio_core::opaque_debug;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::Trust;
@@ -379,11 +380,7 @@ fn signer(party: SealIdentity) -> SignFn {
 /// Dispatches what arrives at the device.
 struct DeviceHandler(std::sync::Weak<Inner>);
 
-impl fmt::Debug for DeviceHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DeviceHandler")
-    }
-}
+opaque_debug!(DeviceHandler);
 
 #[async_trait]
 impl PeerHandler for DeviceHandler {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::validate::{DocumentFault, Kind, ValidationReport, actual_value, parse_as};
-use crate::wire::{self, InvocationRequest, ParameterDefinition};
+use crate::wire::{InvocationRequest, ParameterDefinition};
 
 /// Length limit of trace ids, in bytes.
 const MAX_TRACE: usize = 256;
@@ -103,7 +103,7 @@ pub(crate) fn body(
         skill: skill.to_owned(),
         protocol: Protocol::Skill,
         inputs: request.inputs,
-        priority: context.priority.map(priority).unwrap_or_default(),
+        priority: context.priority.unwrap_or_default(),
         timeout: context.timeout_ms.map(|limit| limit.as_millis()),
         trace: TraceIds { trace_id: trace_id.or(head.trace_id), traceparent: head.traceparent },
         callback: callback.and_then(Result::ok),
@@ -139,19 +139,13 @@ pub(crate) fn query(
         }
     }
     let priority = match head.priority.as_deref() {
-        None | Some("normal") => Priority::Normal,
-        Some("low") => Priority::Low,
-        Some("high") => Priority::High,
-        Some(other) => {
-            let allowed = json!(["low", "normal", "high"]);
-            faults.push(DocumentFault::new(
-                "/context/priority",
-                "must be equal to one of the allowed values",
-                allowed,
-                json!(other),
-            ));
+        None => Priority::Normal,
+        Some(text) => Priority::parse(text).unwrap_or_else(|| {
+            let rule = "must be equal to one of the allowed values";
+            let allowed = json!(Priority::ALL);
+            faults.push(DocumentFault::new("/context/priority", rule, allowed, json!(text)));
             Priority::Normal
-        }
+        }),
     };
     let timeout = match head.timeout_ms.as_deref().map(|text| (text, text.parse::<u64>())) {
         None => None,
@@ -205,14 +199,6 @@ fn expected_at(schema: &Value, pointer: &str) -> Value {
         schema.get("properties").and_then(|properties| properties.get(&name)).or_else(|| schema.get("items"))
     });
     place.and_then(|schema| schema.get("enum").or_else(|| schema.get("type"))).cloned().unwrap_or_default()
-}
-
-fn priority(priority: wire::Priority) -> Priority {
-    match priority {
-        wire::Priority::Low => Priority::Low,
-        wire::Priority::Normal => Priority::Normal,
-        wire::Priority::High => Priority::High,
-    }
 }
 
 /// Checks a trace id given in a header.

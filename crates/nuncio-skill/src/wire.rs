@@ -15,13 +15,14 @@ pub use descriptor::{
     AuthConfig, CustomAuth, EndpointRetry, InvocationEndpoint, OAuth2Config, OutputDefinition, ParameterDefinition,
     ProtocolVersion, Provider, SkillDescriptor,
 };
-pub use enums::{AuthType, ExecutionStatus, Priority};
+pub use enums::{AuthType, ExecutionStatus};
 pub use error::{ErrorBody, ErrorCode, ErrorResponse, RetryAdvice};
 pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
     Caller, Credentials, ExecutionError, InvocationContext, InvocationRequest, InvocationResponse, Timestamps,
 };
 pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
+pub use nuncio_core::execution::Priority;
 pub use quantity::Quantity;
 
 /// Protocol version of this implementation.

@@ -1,11 +1,11 @@
 //! Webhook receiver of an agent: verifies the signature of a call and hands its content to the peer.
 
-use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_core::bounded_cache::BoundedCache;
+use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use ring::hmac;
 use serde_json::Value;
@@ -44,11 +44,7 @@ pub struct WebhookReceiver {
     seen: BoundedCache<String, ()>,
 }
 
-impl fmt::Debug for WebhookReceiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookReceiver")
-    }
-}
+opaque_debug!(WebhookReceiver);
 
 impl WebhookReceiver {
     /// Takes the secret: `whsec_` followed by base64.

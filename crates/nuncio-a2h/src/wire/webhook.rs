@@ -1,10 +1,9 @@
 //! Webhooks of agents: bodies of calls, and delivery logs for owners.
 
-use std::fmt;
-
 use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
 use nuncio_core::happening::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -101,11 +100,7 @@ impl CallBody {
 #[serde(transparent)]
 pub struct Secret(pub String);
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
+opaque_debug!(Secret);
 
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]

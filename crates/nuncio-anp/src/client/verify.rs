@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::proof::{AllowedSigner, DescriptionRules, verify_description};
 use nuncio_identity::{BoundDocument, DocumentBinding, ProofError};
@@ -24,35 +25,21 @@ pub struct DescriptionCheck {
     pub outcome: CheckOutcome,
 }
 
-/// What a check verifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckSubject {
-    /// The DID document belongs to the DID.
-    Did,
-    /// The DID document points to this description.
-    Service,
-    /// The DID signed this description.
-    Proof,
-    /// The description is meant for the host that served it.
-    Domain,
-    /// The proof contains our challenge.
-    Challenge,
-    /// The description's `url` is where it was fetched.
-    Address,
-}
-
-impl CheckSubject {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Did => "did",
-            Self::Service => "service",
-            Self::Proof => "proof",
-            Self::Domain => "domain",
-            Self::Challenge => "challenge",
-            Self::Address => "address",
-        }
+string_enum! {
+    /// What a check verifies.
+    pub enum CheckSubject {
+        /// The DID document belongs to the DID.
+        Did = "did",
+        /// The DID document points to this description.
+        Service = "service",
+        /// The DID signed this description.
+        Proof = "proof",
+        /// The description is meant for the host that served it.
+        Domain = "domain",
+        /// The proof contains our challenge.
+        Challenge = "challenge",
+        /// The description's `url` is where it was fetched.
+        Address = "address",
     }
 }
 

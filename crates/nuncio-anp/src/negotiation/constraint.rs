@@ -1,76 +1,42 @@
 //! Hard constraints of a negotiation, which an interface must satisfy before it is scored.
 
+use nuncio_core::string_enum;
+
 use super::offer::{Ability, InterfaceOffer, InterfaceType, SecurityProfile};
 use super::request::PreparedRequest;
 use super::score::Score;
 
-/// A requirement of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u16)]
-pub enum Constraint {
-    /// Is one of the named interfaces.
-    CandidateInterfaces,
-    /// Has one of the named profiles or protocols.
-    CandidateProtocols,
-    /// Has a profile that the caller supports.
-    SupportedProfiles,
-    /// Offers the required security profile.
-    RequiredSecurityProfile,
-    /// Offers a security profile that the caller supports.
-    SupportedSecurityProfiles,
-    /// Offers at least the protection of the request itself.
-    OwnSecurityProfile,
-    /// Accepts a content type that the caller supports.
-    SupportedContentTypes,
-    /// Offers an execution mode that the caller supports.
-    SupportedExecutionModes,
-    /// Has all required capabilities.
-    RequiredCapabilities,
-    /// Needs a person's approval, or needs none, as the caller asks.
-    HumanAuthorization,
-    /// Answers within the time limit.
-    MaxLatency,
-    /// Is not a natural-language interface, if the caller refuses those.
-    NaturalLanguage,
-    /// Is related to the intent.
-    Intent,
-}
-
-impl Constraint {
-    pub const ALL: [Self; 13] = [
-        Self::CandidateInterfaces,
-        Self::CandidateProtocols,
-        Self::SupportedProfiles,
-        Self::RequiredSecurityProfile,
-        Self::SupportedSecurityProfiles,
-        Self::OwnSecurityProfile,
-        Self::SupportedContentTypes,
-        Self::SupportedExecutionModes,
-        Self::RequiredCapabilities,
-        Self::HumanAuthorization,
-        Self::MaxLatency,
-        Self::NaturalLanguage,
-        Self::Intent,
-    ];
-
-    /// The request field that asks for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CandidateInterfaces => "candidateInterfaceRefs",
-            Self::CandidateProtocols => "candidateProtocols",
-            Self::SupportedProfiles => "supportedProfiles",
-            Self::RequiredSecurityProfile => "requiredSecurityProfile",
-            Self::SupportedSecurityProfiles => "supportedSecurityProfiles",
-            Self::OwnSecurityProfile => "security_profile",
-            Self::SupportedContentTypes => "supportedContentTypes",
-            Self::SupportedExecutionModes => "supportedExecutionModes",
-            Self::RequiredCapabilities => "requiredCapabilities",
-            Self::HumanAuthorization => "requiresHumanAuthorization",
-            Self::MaxLatency => "maxLatencyMs",
-            Self::NaturalLanguage => "allowNaturalLanguageFallback",
-            Self::Intent => "intent",
-        }
+string_enum! {
+    /// A requirement of the caller, by the request field that asks for it.
+    #[derive(PartialOrd, Ord)]
+    #[repr(u16)]
+    pub enum Constraint {
+        /// Is one of the named interfaces.
+        CandidateInterfaces = "candidateInterfaceRefs",
+        /// Has one of the named profiles or protocols.
+        CandidateProtocols = "candidateProtocols",
+        /// Has a profile that the caller supports.
+        SupportedProfiles = "supportedProfiles",
+        /// Offers the required security profile.
+        RequiredSecurityProfile = "requiredSecurityProfile",
+        /// Offers a security profile that the caller supports.
+        SupportedSecurityProfiles = "supportedSecurityProfiles",
+        /// Offers at least the protection of the request itself.
+        OwnSecurityProfile = "security_profile",
+        /// Accepts a content type that the caller supports.
+        SupportedContentTypes = "supportedContentTypes",
+        /// Offers an execution mode that the caller supports.
+        SupportedExecutionModes = "supportedExecutionModes",
+        /// Has all required capabilities.
+        RequiredCapabilities = "requiredCapabilities",
+        /// Needs a person's approval, or needs none, as the caller asks.
+        HumanAuthorization = "requiresHumanAuthorization",
+        /// Answers within the time limit.
+        MaxLatency = "maxLatencyMs",
+        /// Is not a natural-language interface, if the caller refuses those.
+        NaturalLanguage = "allowNaturalLanguageFallback",
+        /// Is related to the intent.
+        Intent = "intent",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nuncio_core::agent::Capability;
+use nuncio_core::string_enum;
 
 use super::term_match::{Tag, WordSet};
 
@@ -71,97 +72,43 @@ impl InterfaceOffer {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InterfaceType {
-    /// Called with arguments.
-    Structured,
-    /// Used by conversation.
-    NaturalLanguage,
-}
-
-impl InterfaceType {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Structured => "StructuredInterface",
-            Self::NaturalLanguage => "NaturalLanguageInterface",
-        }
+string_enum! {
+    #[derive(PartialOrd, Ord)]
+    pub enum InterfaceType {
+        /// Called with arguments.
+        Structured = "StructuredInterface",
+        /// Used by conversation.
+        NaturalLanguage = "NaturalLanguageInterface",
     }
 }
 
-/// Protection of messages, from weakest to strongest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SecurityProfile {
-    /// Encrypted in transit only (TLS).
-    TransportProtected,
-    /// End-to-end encrypted among the members of a group.
-    GroupE2ee,
-    /// End-to-end encrypted between two parties.
-    DirectE2ee,
-}
-
-impl SecurityProfile {
-    /// Weakest first.
-    pub const ALL: [Self; 3] = [Self::TransportProtected, Self::GroupE2ee, Self::DirectE2ee];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TransportProtected => "transport-protected",
-            Self::GroupE2ee => "group-e2ee",
-            Self::DirectE2ee => "direct-e2ee",
-        }
-    }
-
-    /// Exact match only: similar spellings are refused.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|profile| profile.as_str() == text)
+string_enum! {
+    /// Protection of messages, from weakest to strongest. Similar spellings are refused.
+    #[derive(PartialOrd, Ord)]
+    pub enum SecurityProfile {
+        /// Encrypted in transit only (TLS).
+        TransportProtected = "transport-protected",
+        /// End-to-end encrypted among the members of a group.
+        GroupE2ee = "group-e2ee",
+        /// End-to-end encrypted between two parties.
+        DirectE2ee = "direct-e2ee",
     }
 }
 
-/// How a chosen interface is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ExecutionMode {
-    DirectStructuredCall,
-    DirectMessage,
-    GroupMessage,
-    /// Work that is requested now and completed later.
-    AsyncTask,
-    /// An answer in pieces.
-    Stream,
-    NaturalLanguage,
-    /// Drafting of a new protocol by both sides.
-    Drafting,
-}
-
-impl ExecutionMode {
-    pub const ALL: [Self; 7] = [
-        Self::DirectStructuredCall,
-        Self::DirectMessage,
-        Self::GroupMessage,
-        Self::AsyncTask,
-        Self::Stream,
-        Self::NaturalLanguage,
-        Self::Drafting,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DirectStructuredCall => "direct_structured_call",
-            Self::DirectMessage => "direct_message",
-            Self::GroupMessage => "group_message",
-            Self::AsyncTask => "async_task",
-            Self::Stream => "stream",
-            Self::NaturalLanguage => "natural_language",
-            Self::Drafting => "natural_language_protocol_drafting",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+string_enum! {
+    /// How a chosen interface is used.
+    #[derive(PartialOrd, Ord)]
+    pub enum ExecutionMode {
+        DirectStructuredCall = "direct_structured_call",
+        DirectMessage = "direct_message",
+        GroupMessage = "group_message",
+        /// Work that is requested now and completed later.
+        AsyncTask = "async_task",
+        /// An answer in pieces.
+        Stream = "stream",
+        NaturalLanguage = "natural_language",
+        /// Drafting of a new protocol by both sides.
+        Drafting = "natural_language_protocol_drafting",
     }
 }
 

@@ -1,5 +1,6 @@
 //! Negotiation requests.
 
+use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
 use super::constraint::{Constraint, Constraints};
@@ -27,21 +28,12 @@ pub struct Request {
     pub created_at: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NegotiationMode {
-    /// Chooses among existing interfaces.
-    StructuredSelection,
-    /// Drafts a protocol if no interface fits.
-    Drafting,
-}
-
-impl NegotiationMode {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::StructuredSelection => "structured_selection",
-            Self::Drafting => "natural_language_protocol_drafting",
-        }
+string_enum! {
+    pub enum NegotiationMode {
+        /// Chooses among existing interfaces.
+        StructuredSelection = "structured_selection",
+        /// Drafts a protocol if no interface fits.
+        Drafting = "natural_language_protocol_drafting",
     }
 }
 
@@ -51,9 +43,7 @@ impl Request {
     pub fn mode(&self) -> Option<NegotiationMode> {
         match self.mode.as_deref() {
             None => Some(NegotiationMode::StructuredSelection),
-            Some(word) => [NegotiationMode::StructuredSelection, NegotiationMode::Drafting]
-                .into_iter()
-                .find(|mode| mode.as_str() == word),
+            Some(word) => NegotiationMode::parse(word),
         }
     }
 }

@@ -11,6 +11,8 @@
 //! Divisions round down. An interface's intent is that of its best ability; among abilities with equal points
 //! the one with more of the wanted words counts.
 
+use nuncio_core::string_enum;
+
 use super::constraint::is_below;
 use super::offer::{AbilityTerms, InterfaceType, PreparedOffer};
 use super::request::PreparedRequest;
@@ -33,23 +35,14 @@ pub struct Score {
     pub total: u32,
 }
 
-/// How the intent was recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IntentBy {
-    #[default]
-    Nothing,
-    Tags,
-    Words,
-}
-
-impl IntentBy {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Tags => "tags",
-            Self::Words => "words",
-        }
+string_enum! {
+    /// How the intent was recognised.
+    #[derive(Default)]
+    pub enum IntentBy {
+        #[default]
+        Nothing = "nothing",
+        Tags = "tags",
+        Words = "words",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nuncio_core::string_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
@@ -45,34 +46,17 @@ impl SecurityDefinition {
     }
 }
 
-/// Location of a credential in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SecurityLocation {
-    Header,
-    Query,
-    Body,
-    Cookie,
-    /// In the path.
-    Uri,
-    /// As the protocol defines.
-    Auto,
-}
-
-impl SecurityLocation {
-    /// In the order of the specification.
-    pub const ALL: [Self; 6] = [Self::Header, Self::Query, Self::Body, Self::Cookie, Self::Uri, Self::Auto];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Header => "header",
-            Self::Query => "query",
-            Self::Body => "body",
-            Self::Cookie => "cookie",
-            Self::Uri => "uri",
-            Self::Auto => "auto",
-        }
+string_enum! {
+    /// Location of a credential in a request, in the order of the specification.
+    pub enum SecurityLocation {
+        Header = "header",
+        Query = "query",
+        Body = "body",
+        Cookie = "cookie",
+        /// In the path.
+        Uri = "uri",
+        /// As the protocol defines.
+        Auto = "auto",
     }
 }
 

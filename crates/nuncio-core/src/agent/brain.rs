@@ -4,6 +4,7 @@ use url::Url;
 
 use super::run::CommandRun;
 use crate::ids::{AgentName, BackendName, OptionName, ToolName};
+use crate::string_enum;
 use crate::template::Template;
 
 /// The `[brain]` section of an agent file.
@@ -82,53 +83,23 @@ pub struct ModelOptions {
     pub key: Option<OptionName>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provider {
-    /// OpenAI, or any server with the same API.
-    OpenAi,
-    Anthropic,
-    Gemini,
-    /// Ollama, on this machine unless `base_url` is set.
-    Ollama,
-    OpenRouter,
-    DeepSeek,
-    Mistral,
-    Groq,
+string_enum! {
+    /// In the order in which they are listed to people.
+    pub enum Provider {
+        /// OpenAI, or any server with the same API.
+        OpenAi = "openai",
+        Anthropic = "anthropic",
+        Gemini = "gemini",
+        /// Ollama, on this machine unless `base_url` is set.
+        Ollama = "ollama",
+        OpenRouter = "openrouter",
+        DeepSeek = "deepseek",
+        Mistral = "mistral",
+        Groq = "groq",
+    }
 }
 
 impl Provider {
-    /// In the order in which they are listed to people.
-    pub const ALL: [Self; 8] = [
-        Self::OpenAi,
-        Self::Anthropic,
-        Self::Gemini,
-        Self::Ollama,
-        Self::OpenRouter,
-        Self::DeepSeek,
-        Self::Mistral,
-        Self::Groq,
-    ];
-
-    /// Value of `provider` in the agent file.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Ollama => "ollama",
-            Self::OpenRouter => "openrouter",
-            Self::DeepSeek => "deepseek",
-            Self::Mistral => "mistral",
-            Self::Groq => "groq",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
-    }
-
     /// Whether it accepts requests without a key.
     #[must_use]
     pub fn is_keyless(self) -> bool {

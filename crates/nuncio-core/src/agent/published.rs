@@ -5,6 +5,7 @@ use url::Url;
 use super::Agent;
 use crate::ids::{CapabilityId, InformationPath, ToolName};
 use crate::policy::asks_others;
+use crate::string_enum;
 
 /// A document that an agent publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,24 +75,14 @@ pub struct ElsewhereInterface {
     pub human_authorization: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InterfaceKind {
-    /// Called with arguments.
-    Structured,
-    /// Used by conversation.
-    NaturalLanguage,
-}
-
-impl InterfaceKind {
+string_enum! {
     /// In order of preference.
-    pub const ALL: [Self; 2] = [Self::Structured, Self::NaturalLanguage];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Structured => "structured",
-            Self::NaturalLanguage => "natural_language",
-        }
+    #[derive(PartialOrd, Ord)]
+    pub enum InterfaceKind {
+        /// Called with arguments.
+        Structured = "structured",
+        /// Used by conversation.
+        NaturalLanguage = "natural_language",
     }
 }
 
@@ -110,23 +101,12 @@ impl Default for Presence {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OwnerKind {
-    #[default]
-    Organization,
-    Person,
-}
-
-impl OwnerKind {
-    pub const ALL: [Self; 2] = [Self::Organization, Self::Person];
-
-    /// Spelling in agent files and documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Organization => "Organization",
-            Self::Person => "Person",
-        }
+string_enum! {
+    #[derive(Default)]
+    pub enum OwnerKind {
+        #[default]
+        Organization = "Organization",
+        Person = "Person",
     }
 }
 

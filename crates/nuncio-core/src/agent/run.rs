@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use url::Url;
 
 use crate::ids::{BackendName, ScopeId, ToolName};
+use crate::string_enum;
 use crate::template::Template;
 use crate::text::LocalText;
 
@@ -52,28 +53,14 @@ pub struct HttpRun {
     pub body: Option<Template>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpMethod {
-    Get,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl HttpMethod {
+string_enum! {
     /// In the order in which they are listed to people.
-    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+    pub enum HttpMethod {
+        Get = "GET",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
     }
 }
 

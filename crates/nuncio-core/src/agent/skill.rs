@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::ids::SkillId;
+use crate::string_enum;
 use crate::time::Timestamp;
 
 /// A tool, or a whole agent, offered to agents of other hosts.
@@ -72,54 +73,27 @@ impl From<SkillVersion> for String {
     }
 }
 
-/// The `type` of a skill descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CapabilityType {
-    Plugin,
-    Api,
-    /// A source of answers.
-    Knowledge,
-    /// Work done by a machine or a person.
-    Task,
-}
-
-impl CapabilityType {
-    pub const ALL: [Self; 4] = [Self::Plugin, Self::Api, Self::Knowledge, Self::Task];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plugin => "plugin",
-            Self::Api => "api",
-            Self::Knowledge => "knowledge",
-            Self::Task => "task",
-        }
+string_enum! {
+    /// The `type` of a skill descriptor.
+    pub enum CapabilityType {
+        Plugin = "plugin",
+        Api = "api",
+        /// A source of answers.
+        Knowledge = "knowledge",
+        /// Work done by a machine or a person.
+        Task = "task",
     }
 }
 
-/// The access policy of a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SkillAccess {
-    /// Everyone can find it; callers that pass its `auth` can use it.
-    Public,
-    /// Everyone can find it; only authenticated callers with its permission can use it.
-    Restricted,
-    /// Hidden from everyone except authenticated callers with its permission.
-    Private,
-}
-
-impl SkillAccess {
-    pub const ALL: [Self; 3] = [Self::Public, Self::Restricted, Self::Private];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Restricted => "restricted",
-            Self::Private => "private",
-        }
+string_enum! {
+    /// The access policy of a skill.
+    pub enum SkillAccess {
+        /// Everyone can find it; callers that pass its `auth` can use it.
+        Public = "public",
+        /// Everyone can find it; only authenticated callers with its permission can use it.
+        Restricted = "restricted",
+        /// Hidden from everyone except authenticated callers with its permission.
+        Private = "private",
     }
 }
 
@@ -154,29 +128,18 @@ impl SkillAuth {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SkillMethod {
-    /// Idempotent; inputs are in the query string.
-    Get,
-    Post,
-    Put,
-    /// Idempotent; inputs are in the query string.
-    Delete,
+string_enum! {
+    pub enum SkillMethod {
+        /// Idempotent; inputs are in the query string.
+        Get = "GET",
+        Post = "POST",
+        Put = "PUT",
+        /// Idempotent; inputs are in the query string.
+        Delete = "DELETE",
+    }
 }
 
 impl SkillMethod {
-    pub const ALL: [Self; 4] = [Self::Get, Self::Post, Self::Put, Self::Delete];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
-    }
-
     /// Whether inputs are in the query string.
     #[must_use]
     pub const fn has_query(self) -> bool {

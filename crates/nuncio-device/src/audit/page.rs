@@ -4,37 +4,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use nuncio_core::ids::{AgentId, ScopeId};
+use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
 use super::{AuditChainError, AuditEntry, AuditLog, ChainedEntry};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuditStatus {
-    Ran,
-    Refused,
-    Failed,
-    /// Another device of the person ran it.
-    Elsewhere,
-}
-
-impl AuditStatus {
-    pub const ALL: [Self; 4] = [Self::Ran, Self::Refused, Self::Failed, Self::Elsewhere];
-
-    /// Value of `AuditEntry::status`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ran => "ok",
-            Self::Refused => "denied",
-            Self::Failed => "error",
-            Self::Elsewhere => "elsewhere",
-        }
-    }
-
-    /// What a word of the log means.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+string_enum! {
+    /// A value of `AuditEntry::status`.
+    pub enum AuditStatus {
+        Ran = "ok",
+        Refused = "denied",
+        Failed = "error",
+        /// Another device of the person ran it.
+        Elsewhere = "elsewhere",
     }
 }
 

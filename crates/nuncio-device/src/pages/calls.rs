@@ -54,7 +54,7 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: Question) -> PendingC
         means: question.scope_words.description.in_language(language).map(str::to_owned),
         agents_words: question.scope_words.agents_words,
         icon: wording::icon(&question.scope),
-        level: wording::level(question.sensitivity),
+        level: question.sensitivity.as_str(),
         stake: visit.text.stake.of(question.sensitivity).to_owned(),
         left: question.until.as_millis() - pages.device.now().as_millis(),
         id: question.id,

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, Method, StatusCode};
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
+use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
@@ -49,11 +50,7 @@ pub struct PageAccess {
     sessions: BoundedCache<Digest, PageSession>,
 }
 
-impl std::fmt::Debug for PageSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PageSession")
-    }
-}
+opaque_debug!(PageSession);
 
 impl PageAccess {
     #[must_use]

@@ -1,7 +1,6 @@
 //! Unguessable path below which the pages are served.
 
-use std::fmt;
-
+use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
 
@@ -31,8 +30,4 @@ impl PagesPath {
     }
 }
 
-impl fmt::Debug for PagesPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PagesPath")
-    }
-}
+opaque_debug!(PagesPath);

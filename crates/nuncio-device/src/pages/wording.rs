@@ -1,6 +1,5 @@
 //! Texts and icons used by several pages.
 
-use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
 use nuncio_http::pages::Language;
 
@@ -14,15 +13,6 @@ pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
     match how {
         AgentVerification::FirstContact => text.verified.first_contact.clone(),
         AgentVerification::Did { did } => text.verified.did.replace("{did}", did),
-    }
-}
-
-/// CSS class of a sensitivity.
-pub(super) const fn level(sensitivity: Sensitivity) -> &'static str {
-    match sensitivity {
-        Sensitivity::Low => "low",
-        Sensitivity::Medium => "medium",
-        Sensitivity::High => "high",
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 
 use super::vault::RecordChange;
 
+use nuncio_core::opaque_debug;
+
 /// Durable record storage of one identity. Only one identity may use it at a time.
 ///
 /// The first record is the key that encrypts the other records, so read access to the storage reveals everything: a
@@ -87,8 +89,4 @@ impl KeyStore for MemoryKeyStore {
     }
 }
 
-impl fmt::Debug for MemoryKeyStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MemoryKeyStore")
-    }
-}
+opaque_debug!(MemoryKeyStore);

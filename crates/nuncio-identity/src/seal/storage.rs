@@ -3,9 +3,9 @@
 //! Records are encrypted under a random [`StorageKey`], which is stored only wrapped under a [`WrappingKey`] from one
 //! of the [`KeySource`]s. Changing the source re-wraps one key and no record.
 
-use std::fmt;
 use std::path::PathBuf;
 
+use nuncio_core::opaque_debug;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -50,11 +50,7 @@ impl StorageKey {
     }
 }
 
-impl fmt::Debug for StorageKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StorageKey")
-    }
-}
+opaque_debug!(StorageKey);
 
 /// Wraps a [`StorageKey`]. It must not be stored beside the records.
 pub struct WrappingKey(Zeroizing<[u8; 32]>);
@@ -100,11 +96,7 @@ impl WrappingKey {
     }
 }
 
-impl fmt::Debug for WrappingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WrappingKey")
-    }
-}
+opaque_debug!(WrappingKey);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]

@@ -1,8 +1,8 @@
 //! Progress events of an invocation.
 
-use std::fmt;
 use std::sync::Arc;
 
+use nuncio_core::opaque_debug;
 use serde::Serialize;
 
 /// Step of an invocation.
@@ -65,8 +65,4 @@ impl Default for ProgressCallback {
     }
 }
 
-impl fmt::Debug for ProgressCallback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watcher")
-    }
-}
+opaque_debug!(ProgressCallback);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::enums::method;
 use super::{
     AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, Quantity, SkillMethod, SkillVersion, document, present,
 };
@@ -81,7 +80,6 @@ document! {
         /// Where requests are sent.
         url: String,
         /// The HTTP method.
-        #[serde(with = "method")]
         method: SkillMethod,
         /// The type of a request's body; `application/json` when it is not said.
         content_type: Option<String>,

@@ -1,6 +1,6 @@
 //! The one form of every error (§8).
 
-use serde::{Deserialize, Serialize};
+use nuncio_core::string_enum;
 use serde_json::{Map, Value, json};
 
 use super::{Quantity, document, present};
@@ -47,49 +47,25 @@ impl RetryAdvice {
     }
 }
 
-/// Error codes of the protocol (§8.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ErrorCode {
-    /// A document or request is invalid.
-    ValidationError,
-    /// Credentials are missing or invalid.
-    AuthRequired,
-    /// The credentials are valid but do not allow the call.
-    PermissionDenied,
-    /// The skill, descriptor or execution does not exist.
-    SkillNotFound,
-    InvocationTimeout,
-    EndpointUnreachable,
-    /// The descriptor follows a version that the consumer cannot read.
-    VersionIncompatible,
+string_enum! {
+    /// Error codes of the protocol, in the order of §8.1.
+    pub enum ErrorCode {
+        /// A document or request is invalid.
+        ValidationError = "VALIDATION_ERROR",
+        /// Credentials are missing or invalid.
+        AuthRequired = "AUTH_REQUIRED",
+        /// The credentials are valid but do not allow the call.
+        PermissionDenied = "PERMISSION_DENIED",
+        /// The skill, descriptor or execution does not exist.
+        SkillNotFound = "SKILL_NOT_FOUND",
+        InvocationTimeout = "INVOCATION_TIMEOUT",
+        EndpointUnreachable = "ENDPOINT_UNREACHABLE",
+        /// The descriptor follows a version that the consumer cannot read.
+        VersionIncompatible = "VERSION_INCOMPATIBLE",
+    }
 }
 
 impl ErrorCode {
-    /// All codes in the order of §8.1.
-    pub const ALL: [Self; 7] = [
-        Self::ValidationError,
-        Self::AuthRequired,
-        Self::PermissionDenied,
-        Self::SkillNotFound,
-        Self::InvocationTimeout,
-        Self::EndpointUnreachable,
-        Self::VersionIncompatible,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ValidationError => "VALIDATION_ERROR",
-            Self::AuthRequired => "AUTH_REQUIRED",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::SkillNotFound => "SKILL_NOT_FOUND",
-            Self::InvocationTimeout => "INVOCATION_TIMEOUT",
-            Self::EndpointUnreachable => "ENDPOINT_UNREACHABLE",
-            Self::VersionIncompatible => "VERSION_INCOMPATIBLE",
-        }
-    }
-
     /// HTTP statuses used with the code, the default one first.
     #[must_use]
     pub const fn statuses(self) -> &'static [u16] {

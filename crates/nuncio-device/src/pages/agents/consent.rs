@@ -62,7 +62,7 @@ impl ConsentView {
             let scopes = ask.scopes.iter().filter(|scope| scope.sensitivity == level);
             let scopes: Vec<_> = scopes.map(|scope| view(visit, scope, again)).collect();
             (!scopes.is_empty()).then(|| ScopeGroup {
-                level: wording::level(level),
+                level: level.as_str(),
                 heading: text.stake.of(level),
                 hint: text.stake.hint(level),
                 scopes,
@@ -134,7 +134,7 @@ fn stricter(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
     let usual = Choice { value: "usual", label: text.stake.asks(scope.at_least).to_owned(), chosen: own.is_none() };
     let more = [Sensitivity::Medium, Sensitivity::High].into_iter().filter(|level| *level > scope.at_least);
     let more = more.map(|level| Choice {
-        value: wording::level(level),
+        value: level.as_str(),
         label: text.stake.asks(level).to_owned(),
         chosen: own == Some(level),
     });
