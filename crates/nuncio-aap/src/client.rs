@@ -18,23 +18,19 @@ mod conversation;
 mod error;
 mod event;
 mod key;
-mod meta;
-mod session;
 mod stream;
 mod tolerant;
-mod turn;
 
 pub use conversation::{AapConversation, Exchange, Received, TurnEnd, UnansweredCall, Update};
 pub use error::ClientError;
 pub use event::{StopError, TurnEvent, TurnStop};
 pub use key::ApiKey;
-pub use meta::{AgentInfo, Meta, OptionInfo, Supports, ToolSpec};
-pub use session::{AgentConfig, HistoryKind, NewSession, SessionInfo, SessionsPage};
 pub use stream::{ResumableEvent, TurnStream};
-pub use turn::{AgentOverride, TurnBody};
 
-/// Supported protocol version.
-pub const VERSION: u64 = 3;
+pub use crate::wire::meta::{AgentInfo, Meta, OptionInfo, ToolSpec, VERSION};
+pub use crate::wire::session::{AgentConfig, HistoryKind, NewSession, SessionInfo, SessionsPage};
+use crate::wire::session::{CreatedSession, HistoryAnswer};
+pub use crate::wire::turn::{AgentOverride, TurnBody};
 
 /// Timeout of requests that run no turn.
 const SHORT: Duration = Duration::from_secs(60);
@@ -89,11 +85,6 @@ impl Client {
 
     /// `POST /sessions`: returns the id of the new session.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, ClientError> {
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct CreatedSession {
-            session_id: String,
-        }
         let request = self.request(Method::POST, &["sessions"])?.timeout(SHORT).json(new);
         let created: CreatedSession = self.json(request).await?;
         Ok(created.session_id)
@@ -113,8 +104,8 @@ impl Client {
     /// `GET /sessions/:id/history`. Unreadable messages are skipped, and duplicate tool results are removed.
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<Message>, ClientError> {
         let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(SHORT);
-        let mut answer: Value = self.json(request.query(&[("type", kind.as_str())])).await?;
-        match answer.pointer_mut(&format!("/history/{}", kind.as_str())).map(Value::take) {
+        let mut answer: HistoryAnswer<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
+        match answer.history.remove(kind.as_str()) {
             Some(Value::Array(messages)) => Ok(tolerant::messages(messages)),
             _ => Err(ClientError::NotAap(format!("it answered without history.{}", kind.as_str()))),
         }

@@ -13,6 +13,7 @@ mod lift;
 mod project;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod wire;
 
 pub use event_id::EventId;
 #[cfg(feature = "server")]

@@ -1,74 +1,56 @@
-//! JSON representations of agents and sessions.
+//! Agents and sessions in the bodies of AAP.
 
-use nuncio_core::agent::{Agent, AgentOption, Capabilities, OptionKind};
-use nuncio_core::session::{OptionValue, Session};
+use std::sync::Arc;
+
+use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
+use nuncio_core::ids::OptionName;
+use nuncio_core::session::{ClientTool, OptionValue, Session};
 use nuncio_engine::converse::REDACTED;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
+
+use crate::wire::meta::{AgentInfo, Meta, OptionInfo, ToolSpec, VERSION};
+use crate::wire::session::{AgentConfig, SessionInfo};
 
 /// Body of `GET /meta`.
-pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> Value {
-    json!({"version": 3, "agents": agents.map(agent_info).collect::<Vec<_>>()})
+pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> Meta {
+    Meta { version: VERSION, agents: agents.map(agent_info).collect() }
 }
 
-fn agent_info(agent: &Agent) -> Value {
-    let mut info = Map::new();
-    info.insert("name".into(), agent.name.as_str().into());
-    insert_some(&mut info, "title", agent.title.as_deref());
-    info.insert("version".into(), agent.version.to_string().into());
-    insert_some(&mut info, "description", agent.description.as_deref());
-    let tools: Vec<_> = agent
-        .exposed_tools()
-        .map(|tool| {
-            let mut spec = Map::new();
-            spec.insert("name".into(), tool.name.as_str().into());
-            insert_some(&mut spec, "title", tool.title.as_deref());
-            spec.insert("description".into(), tool.description.as_str().into());
-            spec.insert("parameters".into(), tool.input.source().clone());
-            Value::Object(spec)
-        })
-        .collect();
-    insert_list(&mut info, "tools", tools);
-    insert_list(&mut info, "options", agent.options.iter().map(option_info).collect());
-    info.insert("capabilities".into(), capabilities(&agent.capabilities));
-    Value::Object(info)
-}
-
-fn option_info(option: &AgentOption) -> Value {
-    let mut info = Map::new();
-    let kind = match &option.kind {
-        OptionKind::Text => "text",
-        OptionKind::Secret => "secret",
-        OptionKind::Select(_) => "select",
+fn agent_info(agent: &Agent) -> AgentInfo {
+    let tool = |tool: &Arc<Tool>| ToolSpec {
+        name: tool.name.to_string(),
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        parameters: tool.input.source().clone(),
+        extra: Map::new(),
     };
-    info.insert("type".into(), kind.into());
-    info.insert("name".into(), option.name.as_str().into());
-    insert_some(&mut info, "title", option.title.as_deref());
-    insert_some(&mut info, "description", option.description.as_deref());
-    if let OptionKind::Select(values) = &option.kind {
-        info.insert("options".into(), json!(values));
+    AgentInfo {
+        name: agent.name.to_string(),
+        title: agent.title.clone(),
+        version: agent.version.to_string(),
+        description: agent.description.clone(),
+        tools: agent.exposed_tools().map(tool).collect(),
+        options: agent.options.iter().map(option_info).collect(),
+        capabilities: agent.capabilities.clone(),
     }
-    // The default of a secret option would be public.
-    let default = if option.kind == OptionKind::Secret { "" } else { option.default.as_str() };
-    info.insert("default".into(), default.into());
-    Value::Object(info)
 }
 
-/// `AgentCapabilities`: an empty object means supported, an absent key unsupported.
-fn capabilities(has: &Capabilities) -> Value {
-    let group = |members: &[(&str, bool)]| -> Map<String, Value> {
-        members.iter().filter(|(_, has)| *has).map(|(name, _)| ((*name).to_owned(), json!({}))).collect()
+fn option_info(option: &AgentOption) -> OptionInfo {
+    let (kind, options) = match &option.kind {
+        OptionKind::Text => ("text", Vec::new()),
+        OptionKind::Secret => ("secret", Vec::new()),
+        OptionKind::Select(values) => ("select", values.clone()),
     };
-    let groups = [
-        ("history", group(&[("compacted", has.compacted_history), ("full", has.full_history)])),
-        ("stream", group(&[("delta", has.stream_delta), ("message", has.stream_message), ("none", has.stream_none)])),
-        ("application", group(&[("tools", has.application_tools)])),
-        ("image", group(&[("http", has.image_https), ("data", has.image_data)])),
-    ];
-    groups
-        .into_iter()
-        .filter(|(_, members)| !members.is_empty())
-        .map(|(name, members)| (name.to_owned(), Value::Object(members)))
-        .collect()
+    // The default of a secret option would be public.
+    let default = if option.kind == OptionKind::Secret { String::new() } else { option.default.clone() };
+    OptionInfo {
+        name: option.name.to_string(),
+        kind: kind.to_owned(),
+        title: option.title.clone(),
+        description: option.description.clone(),
+        options,
+        default,
+    }
 }
 
 /// Parts of an agent declaration that AAP cannot express.
@@ -94,44 +76,26 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
 }
 
 /// `SessionInfo` with redacted secrets.
-pub(crate) fn session_info(session: &Session) -> Value {
-    let mut agent = Map::new();
-    agent.insert("name".into(), session.agent.as_str().into());
-    if let Some(tools) = &session.settings.tools {
-        agent.insert("tools".into(), json!(tools));
-    }
-    let options: Map<String, Value> = session
-        .settings
-        .options
-        .iter()
-        .map(|(name, value)| {
-            let shown = match value {
-                OptionValue::Plain(text) => text.as_str(),
-                OptionValue::Sealed(_) => REDACTED,
-            };
-            (name.to_string(), shown.into())
-        })
-        .collect();
-    if !options.is_empty() {
-        agent.insert("options".into(), options.into());
-    }
-    let mut info = Map::new();
-    info.insert("sessionId".into(), session.id.as_str().into());
-    info.insert("agent".into(), agent.into());
-    if !session.settings.client_tools.is_empty() {
-        info.insert("tools".into(), json!(session.settings.client_tools));
-    }
-    Value::Object(info)
-}
-
-fn insert_some(map: &mut Map<String, Value>, key: &str, value: Option<&str>) {
-    if let Some(value) = value {
-        map.insert(key.to_owned(), value.into());
-    }
-}
-
-fn insert_list(map: &mut Map<String, Value>, key: &str, values: Vec<Value>) {
-    if !values.is_empty() {
-        map.insert(key.to_owned(), values.into());
+pub(crate) fn session_info(session: &Session) -> SessionInfo {
+    let settings = &session.settings;
+    let option = |(name, value): (&OptionName, &OptionValue)| match value {
+        OptionValue::Plain(text) => (name.to_string(), text.clone()),
+        OptionValue::Sealed(_) => (name.to_string(), REDACTED.to_owned()),
+    };
+    let tool = |tool: &ClientTool| ToolSpec {
+        name: tool.name.to_string(),
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        extra: tool.extra.clone(),
+    };
+    SessionInfo {
+        session_id: session.id.to_string(),
+        agent: AgentConfig {
+            name: session.agent.to_string(),
+            tools: settings.tools.clone(),
+            options: settings.options.iter().map(option).collect(),
+        },
+        tools: settings.client_tools.iter().map(tool).collect(),
     }
 }

@@ -10,16 +10,17 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::message::Message;
-use nuncio_core::turn::{Stop, StreamMode};
+use nuncio_core::turn::StreamMode;
 use nuncio_engine::access::{Access, key_expired};
 use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 
+use crate::wire::session::{self, CreatedSession, HistoryAnswer, SessionsPage};
+use crate::wire::turn::TurnResponse;
 use crate::{EventId, lift, project};
 
 mod body;
@@ -32,6 +33,9 @@ pub use refuse::refuse;
 
 use front::BASE;
 use refuse::AapError;
+
+/// What a handler returns.
+type AapResult = Result<Response, AapError>;
 
 /// State of the routes.
 #[derive(Debug, Clone)]
@@ -62,7 +66,7 @@ impl CachedMeta {
             }
         }
         let agents = engine.agents().list();
-        let document = Bytes::from(project::meta(agents.iter().map(|agent| &**agent)).to_string());
+        let document = Bytes::from(sorted(&project::meta(agents.iter().map(|agent| &**agent))).to_string());
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = (edition, document.clone());
         document
     }
@@ -99,13 +103,18 @@ async fn meta(State(aap): State<Aap>) -> Response {
 }
 
 /// `POST /sessions`
-async fn create_session(State(aap): State<Aap>, request: Request) -> Result<Response, AapError> {
+async fn create_session(State(aap): State<Aap>, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     let (body, idempotency) = body::read(&aap, request).await?;
     let new = lift::new_session(body)?;
     aap.engine.access().admit_app(&caller, &aap.engine.agents().agent(&new.agent)?.agent)?;
     let id = aap.engine.conversations().create_session(&caller, new, idempotency).await?;
-    Ok((StatusCode::CREATED, axum::Json(json!({"sessionId": id}))).into_response())
+    Ok((StatusCode::CREATED, axum::Json(CreatedSession { session_id: id.to_string() })).into_response())
+}
+
+/// A body with its members in alphabetical order, which is the order they were always sent in.
+fn sorted(body: &impl Serialize) -> Value {
+    serde_json::to_value(body).unwrap_or_default()
 }
 
 #[derive(Deserialize)]
@@ -118,34 +127,23 @@ async fn list_sessions(
     State(aap): State<Aap>,
     AapQuery(PageQuery { after }): AapQuery<PageQuery>,
     request: Request,
-) -> Result<Response, AapError> {
+) -> AapResult {
     let caller = aap.caller(&request)?;
     let page = aap.engine.conversations().sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
-    let mut answer = json!({"sessions": page.items.iter().map(project::session_info).collect::<Vec<_>>()});
-    if let Some(next) = page.next {
-        answer["next"] = next.into();
-    }
-    Ok(axum::Json(answer).into_response())
+    let sessions = page.items.iter().map(project::session_info).collect();
+    Ok(axum::Json(sorted(&SessionsPage { sessions, next: page.next })).into_response())
 }
 
 /// `GET /sessions/:id`
-async fn show_session(
-    State(aap): State<Aap>,
-    SessionPath(id): SessionPath,
-    request: Request,
-) -> Result<Response, AapError> {
+async fn show_session(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let session = aap.engine.conversations().session(&caller, &id).await?;
-    Ok(axum::Json(project::session_info(&session)).into_response())
+    Ok(axum::Json(sorted(&project::session_info(&session))).into_response())
 }
 
 /// `DELETE /sessions/:id`
-async fn delete_session(
-    State(aap): State<Aap>,
-    SessionPath(id): SessionPath,
-    request: Request,
-) -> Result<Response, AapError> {
+async fn delete_session(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     aap.engine.conversations().delete_session(&aap.caller(&request)?, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -162,24 +160,22 @@ async fn history(
     SessionPath(id): SessionPath,
     AapQuery(HistoryQuery { kind }): AapQuery<HistoryQuery>,
     request: Request,
-) -> Result<Response, AapError> {
+) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
-    let (name, kind) = match kind.as_deref() {
-        Some("compacted") => ("compacted", HistoryKind::Compacted),
-        Some("full") => ("full", HistoryKind::Full),
-        _ => return Err(EngineError::new(Code::BadRequest, "type must be \"compacted\" or \"full\"").into()),
+    let wrong = || EngineError::new(Code::BadRequest, "type must be \"compacted\" or \"full\"");
+    let kind = kind.as_deref().and_then(session::HistoryKind::parse).ok_or_else(wrong)?;
+    let stored = match kind {
+        session::HistoryKind::Compacted => HistoryKind::Compacted,
+        session::HistoryKind::Full => HistoryKind::Full,
     };
-    let messages = aap.engine.conversations().history(&caller, &id, kind).await?;
-    Ok(axum::Json(json!({"history": {name: messages}})).into_response())
+    let messages = aap.engine.conversations().history(&caller, &id, stored).await?;
+    let history = [(kind.as_str().to_owned(), messages)].into();
+    Ok(axum::Json(sorted(&HistoryAnswer { history })).into_response())
 }
 
 /// `POST /sessions/:id/turns`
-async fn begin_turn(
-    State(aap): State<Aap>,
-    SessionPath(id): SessionPath,
-    request: Request,
-) -> Result<Response, AapError> {
+async fn begin_turn(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let read =
@@ -202,14 +198,6 @@ async fn begin_turn(
     Ok(axum::Json(TurnResponse { stop, messages }).into_response())
 }
 
-/// `PostSessionTurnResponse` with the additional fields of our `turn_stop`.
-#[derive(Serialize)]
-struct TurnResponse {
-    #[serde(flatten)]
-    stop: Option<Stop>,
-    messages: Vec<Message>,
-}
-
 #[derive(Deserialize)]
 struct StreamQuery {
     stream: Option<String>,
@@ -224,7 +212,7 @@ async fn continue_stream(
     SessionPath(id): SessionPath,
     AapQuery(query): AapQuery<StreamQuery>,
     request: Request,
-) -> Result<Response, AapError> {
+) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let last = last_event_id(request.headers())?;
@@ -256,7 +244,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 }
 
 /// `POST /sessions/:id/cancel`, an extension: answers when the turn has ended, with its end.
-async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> Result<Response, AapError> {
+async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())

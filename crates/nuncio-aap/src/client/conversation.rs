@@ -13,11 +13,11 @@ use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput};
 
 use super::error::ClientError;
 use super::event::{TurnEvent, TurnStop};
-use super::meta::{AgentInfo, ToolSpec};
-use super::session::{HistoryKind, NewSession};
 use super::stream::ResumableEvent;
-use super::turn::{AgentOverride, TurnBody};
 use super::{Client, tolerant};
+use crate::wire::meta::{AgentInfo, ToolSpec};
+use crate::wire::session::{HistoryKind, NewSession};
+use crate::wire::turn::{AgentOverride, TurnBody};
 
 mod exchange;
 mod fold;
@@ -121,10 +121,7 @@ impl AapConversation {
     pub async fn resume(client: Client, session: &str) -> Result<Self, ClientError> {
         let info = client.session(session).await?;
         let meta = client.meta().await?;
-        let agent = meta
-            .agent(&info.agent.name)
-            .cloned()
-            .unwrap_or_else(|| AgentInfo { name: info.agent.name.clone(), ..AgentInfo::default() });
+        let agent = meta.agent(&info.agent.name).cloned().unwrap_or_else(|| AgentInfo::unlisted(&info.agent.name));
         let messages = match history_kind(&agent) {
             Some(kind) => client.history(session, kind).await?,
             None => Vec::new(),
@@ -265,9 +262,9 @@ impl AapConversation {
 
     /// Most detailed stream mode that the agent supports.
     fn mode(&self) -> StreamMode {
-        match self.agent.supports {
-            supports if supports.stream_delta => StreamMode::Delta,
-            supports if supports.stream_message => StreamMode::Message,
+        match &self.agent.capabilities {
+            has if has.stream_delta => StreamMode::Delta,
+            has if has.stream_message => StreamMode::Message,
             _ => StreamMode::None,
         }
     }
@@ -315,9 +312,9 @@ impl AapConversation {
 
 /// Most complete history that the agent offers.
 fn history_kind(agent: &AgentInfo) -> Option<HistoryKind> {
-    match agent.supports {
-        supports if supports.full_history => Some(HistoryKind::Full),
-        supports if supports.compacted_history => Some(HistoryKind::Compacted),
+    match &agent.capabilities {
+        has if has.full_history => Some(HistoryKind::Full),
+        has if has.compacted_history => Some(HistoryKind::Compacted),
         _ => None,
     }
 }

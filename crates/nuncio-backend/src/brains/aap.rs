@@ -84,7 +84,7 @@ impl AapBrain {
             Some((last @ Message::User { .. }, said)) => (said, last.clone()),
             _ => (&prompt.history[..], Message::user(GO_ON)),
         };
-        let tools = if agent.supports.application_tools { offered(prompt) } else { Vec::new() };
+        let tools = if agent.capabilities.application_tools { offered(prompt) } else { Vec::new() };
         let config = AgentConfig {
             name: agent.name.clone(),
             tools: Some(own_tools(&agent, &tools)),
@@ -193,9 +193,9 @@ impl Brain for AapBrain {
 fn offered(prompt: &Prompt) -> Vec<ToolSpec> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| ToolSpec {
         name: tool.name.to_string(),
-        title: None,
         description: tool.description.clone(),
         parameters: tool.parameters.clone(),
+        ..ToolSpec::default()
     };
     prompt.tools.iter().map(tool).collect()
 }

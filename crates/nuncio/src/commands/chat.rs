@@ -206,7 +206,7 @@ fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
 
 /// Creates a session with every exposed tool, and the local tools if the agent accepts client tools.
 async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
-    if !tools.is_empty() && !agent.supports.application_tools {
+    if !tools.is_empty() && !agent.capabilities.application_tools {
         bail!("the agent `{}` takes no tools from its clients; leave --tool out", agent.name);
     }
     let switched_on = agent.tools.iter().filter_map(|tool| {

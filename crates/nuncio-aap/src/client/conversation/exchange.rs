@@ -19,7 +19,7 @@ use super::{AapConversation, Received, TurnEnd, UnansweredCall, Update, history_
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
 use crate::client::stream::{ResumableEvent, TurnStream};
-use crate::client::turn::TurnBody;
+use crate::wire::turn::TurnBody;
 
 /// Number of reconnects without a new event before giving up.
 const ATTEMPTS: u32 = 6;

@@ -6,8 +6,8 @@ use nuncio_core::message::{Block, Content, Message};
 
 use super::fold::TurnFold;
 use super::{AapConversation, Update, since_user};
-use crate::client::session::HistoryKind;
 use crate::client::{Client, tolerant};
+use crate::wire::session::HistoryKind;
 
 /// Delays between history requests. A turn whose connection broke may still run.
 const HISTORY_DELAYS: [Duration; 5] = [

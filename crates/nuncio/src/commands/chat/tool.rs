@@ -71,6 +71,7 @@ impl LocalTool {
             title: self.title.clone(),
             description: self.description.clone(),
             parameters: self.parameters.clone(),
+            ..ToolSpec::default()
         }
     }
 

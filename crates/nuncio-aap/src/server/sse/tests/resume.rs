@@ -16,7 +16,7 @@ use nuncio_engine::ports::Clock;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{EventReader, PIECE};
+use super::super::{EventReader, PIECE};
 use crate::EventId;
 
 const TURN: u64 = 3;

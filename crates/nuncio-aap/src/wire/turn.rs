@@ -1,9 +1,10 @@
-//! Request body of `POST /sessions/:id/turns`.
+//! `POST /sessions/:id/turns`.
 
 use std::collections::BTreeMap;
 
+use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
-use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput};
+use nuncio_core::turn::{CallAnswer, Stop, StreamMode, TurnInput};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -43,6 +44,15 @@ impl TurnBody {
         };
         Self { messages, stream, ..Self::default() }
     }
+}
+
+/// `PostSessionTurnResponse` with the additional fields of our `turn_stop`. A client reads it member by member, because
+/// other servers deviate from it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TurnResponse {
+    #[serde(flatten)]
+    pub stop: Option<Stop>,
+    pub messages: Vec<Message>,
 }
 
 /// Builds a `ToolMessage` or `ToolPermissionMessage`.

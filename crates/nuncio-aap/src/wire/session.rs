@@ -1,9 +1,10 @@
-//! `POST /sessions`, `GET /sessions` and `GET /sessions/:id`.
+//! `POST /sessions`, `GET /sessions`, `GET /sessions/:id` and `GET /sessions/:id/history`.
 
 use std::collections::BTreeMap;
 
 use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
+use nuncio_core::string_enum;
 use serde::{Deserialize, Serialize};
 
 use super::meta::ToolSpec;
@@ -31,39 +32,44 @@ pub struct AgentConfig {
     pub options: BTreeMap<String, String>,
 }
 
+/// Answer to `POST /sessions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedSession {
+    pub session_id: String,
+}
+
 /// `SessionInfo`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
     pub session_id: String,
     pub agent: AgentConfig,
     /// Tools that the client provides.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionsPage {
     pub sessions: Vec<SessionInfo>,
     /// Cursor of the next page; `None` on the last page.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistoryKind {
-    /// The history as the model sees it.
-    Compacted,
-    /// The complete history.
-    Full,
+/// Answer to `GET /sessions/:id/history`: the messages under the requested kind. A client reads `T` as plain JSON,
+/// because it skips messages it does not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryAnswer<T> {
+    pub history: BTreeMap<String, T>,
 }
 
-impl HistoryKind {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Compacted => "compacted",
-            Self::Full => "full",
-        }
+string_enum! {
+    pub enum HistoryKind {
+        /// The history as the model sees it.
+        Compacted = "compacted",
+        /// The complete history.
+        Full = "full",
     }
 }

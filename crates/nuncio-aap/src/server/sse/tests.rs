@@ -1,0 +1,36 @@
+use super::*;
+
+mod resume;
+
+fn encoded(mode: StreamMode, event: Event<'_>) -> String {
+    let mut out = BytesMut::new();
+    encode(&mut out, mode, 2, 7, event);
+    String::from_utf8(out.to_vec()).unwrap()
+}
+
+#[test]
+fn event_has_four_lines_with_single_line_data() {
+    assert_eq!(
+        encoded(StreamMode::Delta, Event::Delta(OutputKind::Text, "a\n\"ü\"")),
+        "id: 2.7\nevent: text_delta\ndata: {\"delta\":\"a\\n\\\"ü\\\"\"}\n\n"
+    );
+    assert_eq!(
+        encoded(StreamMode::Message, Event::Block(OutputKind::Thinking, "hm")),
+        "id: 2.7\nevent: thinking\ndata: {\"thinking\":\"hm\"}\n\n"
+    );
+    assert_eq!(encoded(StreamMode::Message, Event::Started), "id: 2.7\nevent: turn_start\ndata: {}\n\n");
+}
+
+#[test]
+fn stream_mode_omits_events_of_the_other_mode() {
+    assert_eq!(encoded(StreamMode::Message, Event::Delta(OutputKind::Text, "a")), "");
+    assert_eq!(encoded(StreamMode::Delta, Event::Block(OutputKind::Text, "a")), "");
+}
+
+#[test]
+fn event_id_round_trips() {
+    assert_eq!(EventId::parse("2.7"), Some(EventId { turn: 2, event: 7 }));
+    for bad in ["", "2", "2.", ".7", "2.7.1", "-1.0", "a.b", "99999999999999999999.1"] {
+        assert_eq!(EventId::parse(bad), None, "{bad}");
+    }
+}

@@ -1,0 +1,175 @@
+//! `GET /meta`: the agents of a server.
+
+use nuncio_core::agent::Capabilities;
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Supported protocol version.
+pub const VERSION: u64 = 3;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    pub version: u64,
+    #[serde(default)]
+    pub agents: Vec<AgentInfo>,
+}
+
+impl Meta {
+    #[must_use]
+    pub fn agent(&self, name: &str) -> Option<&AgentInfo> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+}
+
+/// `AgentInfo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Tools that a client may enable.
+    #[serde(default, deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
+    #[serde(default, deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<OptionInfo>,
+    #[serde(default = "capabilities::none", with = "capabilities")]
+    pub capabilities: Capabilities,
+}
+
+impl AgentInfo {
+    /// An agent that `GET /meta` does not list: nothing is known to be supported.
+    #[must_use]
+    pub fn unlisted(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: None,
+            version: String::new(),
+            description: None,
+            tools: Vec::new(),
+            options: Vec::new(),
+            capabilities: capabilities::none(),
+        }
+    }
+}
+
+/// `ToolSpec`: a tool of an agent, or one that a client provides in a session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of the arguments.
+    #[serde(default)]
+    pub parameters: Value,
+    /// Members that the protocol does not define; a session returns them as they were sent.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// `AgentOption`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OptionInfo {
+    pub name: String,
+    /// `text`, `secret` or `select`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Allowed values of a `select`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Default value.
+    #[serde(default)]
+    pub default: String,
+}
+
+/// `AgentCapabilities`: an empty object means supported, an absent key unsupported.
+mod capabilities {
+    use std::collections::BTreeMap;
+
+    use nuncio_core::agent::Capabilities;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use serde_json::{Map, Value};
+
+    /// Group and name of each capability.
+    fn members(of: &mut Capabilities) -> [(&'static str, &'static str, &mut bool); 8] {
+        [
+            ("history", "compacted", &mut of.compacted_history),
+            ("history", "full", &mut of.full_history),
+            ("stream", "delta", &mut of.stream_delta),
+            ("stream", "message", &mut of.stream_message),
+            ("stream", "none", &mut of.stream_none),
+            ("application", "tools", &mut of.application_tools),
+            ("image", "http", &mut of.image_https),
+            ("image", "data", &mut of.image_data),
+        ]
+    }
+
+    pub(super) fn none() -> Capabilities {
+        let mut capabilities = Capabilities::default();
+        members(&mut capabilities).into_iter().for_each(|(_, _, has)| *has = false);
+        capabilities
+    }
+
+    pub(super) fn serialize<S: Serializer>(capabilities: &Capabilities, to: S) -> Result<S::Ok, S::Error> {
+        let mut groups = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for (group, member, has) in members(&mut capabilities.clone()) {
+            if *has {
+                groups.entry(group).or_default().insert(member, Map::new());
+            }
+        }
+        groups.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Capabilities, D::Error> {
+        let sent = Value::deserialize(from)?;
+        let mut capabilities = none();
+        for (group, member, has) in members(&mut capabilities) {
+            // `true` is not in the protocol, but some servers send it.
+            *has = matches!(&sent[group][member], Value::Object(_) | Value::Bool(true));
+        }
+        Ok(capabilities)
+    }
+}
+
+/// Deserialises a list without its unreadable items; `null` is an empty list.
+fn listed<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let items = Option::<Vec<Map<String, Value>>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(items.into_iter().filter_map(|item| serde_json::from_value(Value::Object(item)).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn meta_with_missing_and_unknown_fields_is_parsed() {
+        let meta: Meta = serde_json::from_value(json!({
+            "version": 3,
+            "server": "other",
+            "agents": [
+                {"name": "bare"},
+                {"name": "rich", "version": "1.0.0", "mood": "good",
+                 "tools": [{"name": "add", "description": "", "parameters": {}}, {"title": "nameless"}],
+                 "options": null,
+                 "capabilities": {"stream": {"delta": {}}, "history": {"full": {}, "compacted": null}, "telepathy": {}}},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(meta.agent("bare"), Some(&AgentInfo::unlisted("bare")));
+        let rich = meta.agent("rich").unwrap();
+        assert_eq!(rich.tools.len(), 1);
+        let some = Capabilities { full_history: true, stream_delta: true, ..AgentInfo::unlisted("").capabilities };
+        assert_eq!(rich.capabilities, some);
+    }
+}
