@@ -111,6 +111,9 @@ pub async fn identify(
     }))
 }
 
+/// What a handler returns.
+type A2hResult = Result<Response, A2hError>;
+
 #[derive(Debug, Clone)]
 pub struct A2h {
     engine: Engine,

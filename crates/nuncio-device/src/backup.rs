@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use nuncio_a2h::client::Credentials as _;
 use nuncio_a2h::wire::keys::BackupView;
-use nuncio_a2h::wire::relation::{RelationView, Status};
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::happening::Recipient;
@@ -15,9 +14,7 @@ use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
 use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use crate::consent::read;
 use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF};
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -64,7 +61,7 @@ impl Device {
                 devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
             }
         }
-        self.relay().ask("PUT", "/keys/backup", Some(json!(backup))).await?;
+        self.relay().send::<BackupView>("PUT", "/keys/backup", &backup).await?;
         let signature = (self.signer())(&BackupFile::message(self.identity(), &devices, &backup));
         Ok(BackupFile { device: self.identity().clone(), devices, backup, signature })
     }
@@ -113,8 +110,7 @@ impl Device {
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
-        let kept = self.relay().ask("GET", "/keys/backup", None).await?;
-        let BackupView { backup, .. } = read(kept)?;
+        let BackupView { backup, .. } = self.relay().get("/keys/backup").await?;
         let restored = open(&backup, passphrase).await?;
         let before = restored.device().clone();
         if before == self.identity().device {
@@ -128,21 +124,13 @@ impl Device {
 
     /// Refreshes every agent that the person has a relation with, as the relay lists them.
     async fn refresh_all_agents(&self) -> Result<(), DeviceError> {
-        let mut cursor = String::new();
-        loop {
-            let mut page = self.relay().ask_page(&format!("/h2a/relations?limit=50{cursor}")).await?;
-            let relations: Vec<RelationView> = read(page["data"].take())?;
-            for relation in relations.iter().filter(|relation| relation.status != Status::Revoked) {
-                // A failure for one agent does not stop the others.
-                if let Err(error) = self.refresh(&relation.agent_id).await {
-                    tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
-                }
-            }
-            match page["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => return Ok(()),
+        for relation in self.relations().await? {
+            // A failure for one agent does not stop the others.
+            if let Err(error) = self.refresh(&relation.agent_id).await {
+                tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
             }
         }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Compares an agent's current manifest with the one the person last consented to, computed on this device.
 
+use nuncio_a2h::client::RelayError;
+use nuncio_a2h::wire::agent::ManifestView;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::ledger::{LedgerEntry, LedgerState};
@@ -56,13 +58,10 @@ impl Device {
     /// A published manifest version and its change note.
     async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
-        match self.relay().ask("GET", &path, None).await.map_err(DeviceError::from) {
-            Ok(mut found) => {
-                let note = found["change_note"].as_str().map(plain);
-                Ok((found["capability_manifest"].take(), note))
-            }
-            Err(error) if error.code == Code::NotFound => Ok((Value::Null, None)),
-            Err(error) => Err(error),
+        match self.relay().get::<ManifestView>(&path).await {
+            Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
+            Err(RelayError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nuncio_a2h::client::RelayError;
+use nuncio_a2h::wire::Page;
 use nuncio_a2h::wire::agent::AgentView;
-use nuncio_a2h::wire::relation::{LedgerDevice, LedgerPage, Mode, RelationView, ScopeWish, Status, TermedScope};
+use nuncio_a2h::wire::relation::{
+    ConsentRequest, LedgerDevice, LedgerPage, Mode, RelationView, RevokeRequest, ScopeWish, Status, TermedScope,
+};
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::bundle::KeyBundle;
@@ -16,7 +19,7 @@ use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest};
 use nuncio_core::person::Device as KeyedDevice;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::change::ManifestChanges;
 use crate::consent_windows;
@@ -139,15 +142,14 @@ impl Device {
     /// Searches the relay's agent directory.
     pub async fn search(&self, words: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let query: String = url::form_urlencoded::byte_serialize(words.as_bytes()).collect();
-        let mut page = self.relay().ask_page(&format!("/agents?limit=20&q={query}")).await?;
-        let found: Vec<AgentView> = read(page["data"].take())?;
+        let found: Page<AgentView> = self.relay().page(&format!("/agents?limit=20&q={query}")).await?;
         let plain = nuncio_core::text::plain;
         let agent = |view: AgentView| AgentSearchHit {
             id: view.id,
             name: nuncio_core::text::name(&view.display_name),
             description: view.description.as_deref().map(plain),
         };
-        Ok(found.into_iter().map(agent).collect())
+        Ok(found.data.into_iter().map(agent).collect())
     }
 
     /// Grants exactly `given`, based on the manifest shown in `ask`.
@@ -155,21 +157,22 @@ impl Device {
     /// # Errors
     /// The manifest changed meanwhile, the server drafted something else than was granted, or it cannot be reached.
     pub async fn allow(&self, ask: &AccessRequest, given: &GrantedScopes) -> Result<KnownAgent, DeviceError> {
-        let wishes: Vec<_> = given.iter().map(|(scope, term)| wish(scope, *term)).collect();
         let relation = self.relation_with(&ask.agent).await?;
-        let mut body = json!({"granted_scopes": wishes, "manifest_hash": ask.manifest_hash});
         let (method, path) = match &relation {
             Some(relation) => ("PATCH", format!("/h2a/relations/{}", relation.id)),
-            None => {
-                body["agent_id"] = json!(ask.agent);
-                ("POST", "/h2a/relations".to_owned())
-            }
+            None => ("POST", "/h2a/relations".to_owned()),
+        };
+        let mut body = ConsentRequest {
+            agent_id: relation.is_none().then(|| ask.agent.clone()),
+            granted_scopes: given.iter().map(|(scope, term)| wish(scope, *term)).collect(),
+            manifest_hash: Some(ask.manifest_hash),
+            entry: None,
         };
         let said = ConsentDecision { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
         let entry = self.drafted(method, &path, &body).await?;
         self.check_draft(&entry, &said, relation.as_ref().map(|relation| relation.ledger_head))?;
-        body["entry"] = json!(self.signed(entry));
-        self.relay().ask(method, &path, Some(body)).await?;
+        body.entry = Some(self.signed(entry));
+        self.relay().send::<RelationView>(method, &path, &body).await?;
         let fresh = self.refresh(&ask.agent).await?;
         let _lock = self.state_lock();
         let mut known = known_agents::load(self.records(), &ask.agent)?.unwrap_or(fresh);
@@ -193,7 +196,7 @@ impl Device {
         let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
-        let entry = self.drafted("DELETE", &path, &json!({})).await?;
+        let entry = self.drafted("DELETE", &path, &RevokeRequest::default()).await?;
         let head = relation.ledger_head;
         let fits = entry.action == LedgerAction::Revoke
             && entry.relation_id == relation.id
@@ -204,8 +207,8 @@ impl Device {
         }
         // From now on a ledger without this entry is rejected as outdated.
         self.record_revocation(agent, &entry)?;
-        let body = json!({"entry": self.signed(entry)});
-        self.relay().ask("DELETE", &path, Some(body)).await?;
+        let body = RevokeRequest { entry: Some(self.signed(entry)) };
+        self.relay().send::<RelationView>("DELETE", &path, &body).await?;
         self.refresh(agent).await?;
         self.clear_local_revocation(agent)
     }
@@ -238,8 +241,13 @@ impl Device {
     }
 
     /// Requests the ledger entry that the server wants signed.
-    async fn drafted(&self, method: &'static str, path: &str, body: &Value) -> Result<LedgerEntry, DeviceError> {
-        match self.relay().ask(method, path, Some(body.clone())).await {
+    async fn drafted(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<LedgerEntry, DeviceError> {
+        match self.relay().send::<RelationView>(method, path, body).await {
             Err(RelayError::Unsigned(entry)) => {
                 serde_json::from_value(entry).map_err(|why| other(&format!("it cannot be read: {why}")))
             }
@@ -284,25 +292,26 @@ impl Device {
     }
 
     pub(crate) async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
+        Ok(self.relations().await?.into_iter().find(|relation| relation.agent_id == *agent))
+    }
+
+    /// The person's relations that are not revoked.
+    pub(crate) async fn relations(&self) -> Result<Vec<RelationView>, DeviceError> {
+        let mut all = Vec::new();
         let mut cursor = String::new();
         loop {
-            let path = format!("/h2a/relations?limit=50{cursor}");
-            let mut page = self.relay().ask_page(&path).await?;
-            let relations: Vec<RelationView> = read(page["data"].take())?;
-            let live = |relation: &&RelationView| relation.agent_id == *agent && relation.status != Status::Revoked;
-            if let Some(found) = relations.iter().find(live) {
-                return Ok(Some(found.clone()));
-            }
-            match page["next_cursor"].as_str() {
+            let page: Page<RelationView> = self.relay().page(&format!("/h2a/relations?limit=50{cursor}")).await?;
+            all.extend(page.data.into_iter().filter(|relation| relation.status != Status::Revoked));
+            match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
-                None => return Ok(None),
+                None => return Ok(all),
             }
         }
     }
 
     /// Looks at an agent anew: its manifest, and the ledger between it and the person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
-        let view: AgentView = read(self.relay().ask("GET", &format!("/agents/{agent}"), None).await?)?;
+        let view: AgentView = self.relay().get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,
@@ -355,7 +364,7 @@ impl Device {
         let mut cursor = String::new();
         loop {
             let path = format!("/h2a/relations/{relation}/ledger?limit=50{cursor}");
-            let page: LedgerPage = read(self.relay().ask_page(&path).await?)?;
+            let page: LedgerPage = self.relay().page(&path).await?;
             entries.extend(page.data);
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -415,9 +424,4 @@ fn keyed(device: LedgerDevice) -> KeyedDevice {
 
 fn other(why: &str) -> DeviceError {
     DeviceError::new(Code::ConsentForged, format!("the server wants something else signed than you said: {why}"))
-}
-
-pub(crate) fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DeviceError> {
-    serde_json::from_value(value)
-        .map_err(|why| DeviceError::new(Code::EndpointUnreachable, format!("the relay's answer cannot be read: {why}")))
 }

@@ -1,7 +1,8 @@
 //! The person's devices as seen from this one: list, invite, trust and remove.
 
 use nuncio_a2h::client::RelayError;
-use nuncio_a2h::wire::auth::{DeviceView, InviteView};
+use nuncio_a2h::wire::auth::{DeviceView, InviteRequest, InviteView};
+use nuncio_a2h::wire::keys::EndorsementRequest;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
 use nuncio_core::digest::Digest;
@@ -9,10 +10,8 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
-use serde_json::json;
 use url::Url;
 
-use crate::consent::read;
 use crate::device::Device;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -73,7 +72,7 @@ impl Device {
         let introduced: Option<Introduction> = self.records().get(INTRODUCED)?;
         let inviting: Option<PendingInvite> = self.records().get(INVITING)?;
         let inviting = inviting.filter(|inviting| inviting.expires_at > self.now());
-        let views: Vec<DeviceView> = read(self.relay().ask("GET", "/users/me/devices", None).await?)?;
+        let views: Vec<DeviceView> = self.relay().get("/users/me/devices").await?;
         let describe = |view: DeviceView| {
             let this = view.id == self.identity().device;
             let trusted = pinned.iter().map(|own| &own.keys).find(|keys| keys.device_id == view.id);
@@ -110,7 +109,7 @@ impl Device {
     /// Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
-        let view: InviteView = read(self.relay().ask("POST", "/users/me/devices", Some(json!({}))).await?)?;
+        let view: InviteView = self.relay().send("POST", "/users/me/devices", &InviteRequest {}).await?;
         let introduction = Introduction::new(&own.keys.signing_key, self.entropy());
         let code = introduction.behind(&view.code);
         self.records().set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
@@ -147,8 +146,9 @@ impl Device {
             let message = format!("{device} has another key than the one you compared: somebody may be between");
             return Err(DeviceError::new(Code::DeviceUntrusted, message));
         }
-        let body = json!({"signature": (self.signer())(&other.keys.endorsed())});
-        self.relay().ask("POST", &format!("/users/me/devices/{device}/endorsement"), Some(body)).await?;
+        let body = EndorsementRequest { signature: (self.signer())(&other.keys.endorsed()) };
+        let path = format!("/users/me/devices/{device}/endorsement");
+        self.relay().send::<KeyBundle>("POST", &path, &body).await?;
         Ok(self.records().save(vec![Records::gone(INVITING)])?)
     }
 

@@ -7,12 +7,11 @@ use nuncio_core::person::Enrolment;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::Trust;
-use serde_json::json;
 use url::Url;
 
 use super::relay_identity::{SignFn, ask};
 use super::{RelayError, read};
-use crate::wire::auth::{EnrolledView, KeysView, ServerView};
+use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView};
 
 /// Invite as given to a person.
 #[derive(Debug, Clone)]
@@ -58,11 +57,14 @@ pub async fn enrol(
         ));
     }
     let enrolment = Enrolment { invite: Digest::of_bytes(invitation.code.as_bytes()), key, name: name.to_owned() };
-    let body = json!({
-        "code": invitation.code, "device_name": name,
-        "public_key": key, "signature": sign(&enrolment.message()),
-    });
-    let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", Some(&body)).await?;
+    let request = EnrollRequest {
+        code: invitation.code.clone(),
+        device_name: name.to_owned(),
+        public_key: key,
+        signature: sign(&enrolment.message()),
+    };
+    let body = Some(read::body(&request));
+    let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", body).await?;
     let EnrolledView { device, server, .. } = read::read(answer)?;
     if device.public_key != key {
         return Err(other("the server let another key in than this device's: somebody stands between"));

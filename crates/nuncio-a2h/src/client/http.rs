@@ -4,8 +4,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
@@ -15,15 +13,22 @@ use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Dial, Fetch};
 use nuncio_engine::relay::NewPost;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc};
 use url::Url;
 
-use super::read::{self, garbled, kind_of_two};
+use super::read::{self, kind_of_two};
 use super::relay_identity::{Credentials, RelayIdentity};
 use super::socket::RelayConnection;
 use super::{Relay, RelayError, RelayEvent};
+use crate::wire::Page;
+use crate::wire::agent::AgentView;
+use crate::wire::conversation::OpenRequest;
 use crate::wire::frame::ClientFrame;
+use crate::wire::keys::{KeysHeldView, KeysRequest};
+use crate::wire::message::{ClaimRequest, ClaimView, PostRequest, ReceiptView, Sealed};
 use crate::wire::stream::StreamFrame;
 
 /// How long a request may take.
@@ -98,9 +103,24 @@ impl HttpRelay {
         Ok(self.ask_whole(method, path, body, TIME).await?["data"].take())
     }
 
-    /// Requests a page of a list, with its `next_cursor`.
-    pub async fn ask_page(&self, path: &str) -> Result<Value, RelayError> {
-        self.ask_whole("GET", path, None, TIME).await
+    /// `GET` below `/a2h`; returns the `data` of the answer.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
+        read::read(self.ask("GET", path, None).await?)
+    }
+
+    /// `GET` of a page of a list, with its `next_cursor`.
+    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
+        read::read(self.ask_whole("GET", path, None, TIME).await?)
+    }
+
+    /// Sends a body below `/a2h`; returns the `data` of the answer.
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, RelayError> {
+        read::read(self.ask(method, path, Some(read::body(body))).await?)
     }
 
     /// Returns the whole response body; a required signature becomes [`RelayError::Unsigned`].
@@ -131,18 +151,14 @@ impl HttpRelay {
 
     async fn connect(&self, dial: &dyn Dial, after: Option<u64>) -> Result<RelayConnection, RelayError> {
         let token = self.credentials.token().await?;
-        let (path, who) = match self.credentials.who() {
-            RelayIdentity::Agent(agent) => (
-                format!("/ws/agent?agent_id={agent}"),
-                json!({"type": "auth", "agent_id": agent, "token": token, "after": after}),
-            ),
-            RelayIdentity::Device(..) => {
-                ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after}))
-            }
+        let (path, agent_id) = match self.credentials.who() {
+            RelayIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
+            RelayIdentity::Device(..) => ("/ws/human".to_owned(), None),
         };
         let (outgoing, streams) = mpsc::channel(STREAMS);
         let url = below(&self.address.url, &path)?;
-        let connection = RelayConnection::open(dial, url, self.address.trust, who, streams).await?;
+        let auth = ClientFrame::Auth { token, agent_id, after };
+        let connection = RelayConnection::open(dial, url, self.address.trust, auth, streams).await?;
         *self.streaming() = connection.streams.then_some(outgoing);
         Ok(connection)
     }
@@ -155,9 +171,8 @@ impl HttpRelay {
         loop {
             let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
             let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL.as_secs());
-            let mut page = self.ask_whole("GET", &path, None, POLL + TIME).await?;
-            let Value::Array(events) = page["data"].take() else { return Err(garbled("no list of events")) };
-            let events: Vec<_> = events.into_iter().map(read::event).collect::<Result<_, _>>()?;
+            let page: Page<Value> = read::read(self.ask_whole("GET", &path, None, POLL + TIME).await?)?;
+            let events: Vec<_> = page.data.into_iter().map(read::event).collect::<Result<_, _>>()?;
             let events: Vec<_> = events.into_iter().flatten().collect();
             if !events.is_empty() {
                 return Ok(events);
@@ -177,12 +192,8 @@ impl Relay for HttpRelay {
             RelayIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
             RelayIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
         };
-        let mut body = json!({"one_time_keys": keys});
-        if let Some(bundle) = bundle {
-            body["bundle"] = json!(bundle);
-        }
-        let held = self.ask("POST", &path, Some(body)).await?;
-        read::read(held["one_time_keys"].clone())
+        let held: KeysHeldView = self.send("POST", &path, &KeysRequest { bundle, one_time_keys: keys }).await?;
+        Ok(held.one_time_keys)
     }
 
     async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
@@ -190,35 +201,35 @@ impl Relay for HttpRelay {
             Recipient::Person(name) => format!("/keys/users/{name}/devices"),
             Recipient::Agent(id) => format!("/keys/agents/{id}"),
         };
-        read::read(self.ask("GET", &path, None).await?)
+        self.get(&path).await
     }
 
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
         let path = format!("/keys/devices/{}/one-time-key?owner={}", id.device, id.owner);
-        read::read(self.ask("POST", &path, Some(json!({}))).await?)
+        self.send("POST", &path, &Map::new()).await
     }
 
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
-        read::conversation(self.ask("GET", &format!("/conversations/{id}"), None).await?)
+        Ok(read::conversation(self.get(&format!("/conversations/{id}")).await?))
     }
 
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
         let kind = kind_of_two(&self.me, other)?;
-        let body = json!({"type": kind, "with": [{"type": other.sender_type(), "id": other.id()}]});
-        read::conversation(self.ask("POST", "/conversations", Some(body)).await?)
+        let body = OpenRequest { kind, with: vec![other.clone().into()] };
+        Ok(read::conversation(self.send("POST", "/conversations", &body).await?))
     }
 
     async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
-        let mut body = json!({
-            "client_message_id": post.client_id,
-            "content_type": post.content_type,
-            "envelope": STANDARD.encode(&post.envelope),
-        });
-        if let Some(subtype) = post.subtype {
-            body["msg_subtype"] = json!(subtype);
-        }
-        let taken = self.ask("POST", &format!("/conversations/{conversation}/messages"), Some(body)).await?;
-        read::read(taken["conversation_seq"].clone())
+        let envelope = Sealed(post.envelope).to_envelope();
+        let body = PostRequest {
+            client_message_id: post.client_id,
+            content_type: post.content_type,
+            msg_subtype: post.subtype,
+            envelope: &envelope,
+        };
+        let path = format!("/conversations/{conversation}/messages");
+        let receipt: ReceiptView = self.send("POST", &path, &body).await?;
+        Ok(receipt.conversation_seq)
     }
 
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
@@ -243,14 +254,16 @@ impl Relay for HttpRelay {
     }
 
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
-        match self.ask("POST", &format!("/messages/{message}/claim"), Some(json!({}))).await {
+        let path = format!("/messages/{message}/claim");
+        match self.send::<ClaimView>("POST", &path, &ClaimRequest::default()).await {
             Err(RelayError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
             other => other.map(|_| true),
         }
     }
 
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
-        Ok(self.ask("GET", &format!("/agents/{agent}"), None).await?["capability_manifest"].take())
+        let view: AgentView = self.get(&format!("/agents/{agent}")).await?;
+        Ok(view.capability_manifest.unwrap_or_default())
     }
 
     fn streams(&self) -> bool {
@@ -258,7 +271,7 @@ impl Relay for HttpRelay {
     }
 
     async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
-        let frame = json!(ClientFrame::from(frame)).to_string();
+        let frame = read::body(&ClientFrame::from(frame)).to_string();
         let sent = self.streaming().as_ref().is_some_and(|outgoing| outgoing.try_send(frame).is_ok());
         match sent {
             true => Ok(()),

@@ -4,6 +4,7 @@ use nuncio_core::Code;
 use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -22,6 +23,11 @@ pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayError> {
     serde_json::from_value(value).map_err(|why| garbled(&why.to_string()))
 }
 
+/// JSON of a request or frame, with its members in alphabetical order.
+pub(super) fn body(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}
+
 pub(super) fn garbled(why: &str) -> RelayError {
     let why: String = why.chars().take(200).collect();
     RelayError::Unreachable(format!("its answer cannot be read: {why}"))
@@ -35,11 +41,11 @@ fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
     }
 }
 
-pub(super) fn conversation(value: Value) -> Result<Conversation, RelayError> {
-    let ConversationView { id, kind, members, created_by, created_at, .. } = read(value)?;
+pub(super) fn conversation(view: ConversationView) -> Conversation {
+    let ConversationView { id, kind, members, created_by, created_at, .. } = view;
     let mut members: Vec<Recipient> = members.into_iter().map(Into::into).collect();
     members.sort();
-    Ok(Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 })
+    Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 }
 }
 
 pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {

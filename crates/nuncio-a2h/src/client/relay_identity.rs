@@ -14,12 +14,12 @@ use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
 use super::{RelayError, http, read};
+use crate::wire::auth::{TokenRequest, TokenView};
 
 /// A token is renewed this long before it expires.
 const EARLY: Duration = Duration::from_secs(60);
@@ -103,12 +103,6 @@ impl fmt::Debug for DeviceLogin {
     }
 }
 
-#[derive(Deserialize)]
-struct IssuedToken {
-    access_token: String,
-    expires_at: Timestamp,
-}
-
 #[async_trait]
 impl Credentials for DeviceLogin {
     fn who(&self) -> &RelayIdentity {
@@ -135,10 +129,10 @@ impl Credentials for DeviceLogin {
             nonce: Digest::of_bytes(&nonce).to_string(),
         };
         let signature = (self.sign)(&assertion.message());
-        let mut body = json!(assertion);
-        body["signature"] = json!(signature);
-        let answer = ask(&*self.fetch, &self.url, self.trust, "/auth/token", Some(&body)).await?;
-        let fresh: IssuedToken = read::read(answer)?;
+        let DeviceAssertion { device_id, audience, at, nonce } = assertion;
+        let request = TokenRequest { device_id, audience, at, nonce, signature };
+        let answer = ask(&*self.fetch, &self.url, self.trust, "/auth/token", Some(read::body(&request))).await?;
+        let fresh: TokenView = read::read(answer)?;
         *earned = Some((fresh.access_token.clone(), fresh.expires_at));
         Ok(fresh.access_token)
     }
@@ -150,7 +144,7 @@ pub(super) async fn ask(
     url: &Url,
     trust: Trust,
     path: &str,
-    body: Option<&Value>,
+    body: Option<Value>,
 ) -> Result<Value, RelayError> {
     let outgoing = FetchRequest {
         method: if body.is_some() { "POST" } else { "GET" },

@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nuncio_core::Code;
+use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Dial;
 use nuncio_engine::ports::dial::{DialRequest, SocketFrame, TextSocket};
 use nuncio_engine::ports::fetch::Trust;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::read::{event, garbled};
+use super::read::{body, event, garbled};
 use super::relay_identity::Credentials;
 use super::{RelayError, RelayEvent};
+use crate::wire::frame::{ClientFrame, ServerFrame};
 
 const TIME: Duration = Duration::from_secs(15);
 /// Limit of events that are handled before one acknowledgement.
@@ -29,11 +31,7 @@ pub(super) struct RelayConnection {
     pub(super) streams: bool,
 }
 
-impl std::fmt::Debug for RelayConnection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RelayConnection")
-    }
-}
+opaque_debug!(RelayConnection);
 
 impl RelayConnection {
     /// Connects and authenticates. Texts in `outgoing` are sent while events are awaited.
@@ -41,30 +39,25 @@ impl RelayConnection {
         dial: &dyn Dial,
         url: Url,
         trust: Trust,
-        who: Value,
+        auth: ClientFrame,
         outgoing: mpsc::Receiver<String>,
     ) -> Result<Self, RelayError> {
         let to = DialRequest { url, trust, timeout: TIME, max_frame: MAX_FRAME };
         let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
         let mut connection = Self { wire, outgoing, streams: false };
-        connection.say(&without_null(who)).await?;
-        let answer = connection.frame().await?;
-        match answer["type"].as_str() {
-            Some("auth.ok") => Ok(Self { streams: answer["streams"] == true, ..connection }),
-            Some("auth.error") => Err(unknown(&answer)),
+        connection.say(&auth).await?;
+        match serde_json::from_value(read(connection.wire.next().await)?) {
+            Ok(ServerFrame::AuthOk { streams, .. }) => Ok(Self { streams, ..connection }),
+            Ok(ServerFrame::AuthError(refusal)) => Err(unauthorized(&refusal.message)),
             _ => Err(garbled("it did not say whether we are known")),
         }
     }
 
-    async fn say(&mut self, frame: &Value) -> Result<(), RelayError> {
-        match self.wire.send(frame.to_string()).await {
+    async fn say(&mut self, frame: &ClientFrame) -> Result<(), RelayError> {
+        match self.wire.send(body(frame).to_string()).await {
             true => Ok(()),
             false => Err(broken(None)),
         }
-    }
-
-    async fn frame(&mut self) -> Result<Value, RelayError> {
-        read(self.wire.next().await)
     }
 
     /// The next event, and those that have already arrived.
@@ -94,20 +87,27 @@ impl RelayConnection {
 
     /// Event of a frame; frames about the connection are handled here.
     async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<RelayEvent>, RelayError> {
-        match frame["type"].as_str() {
-            Some("auth.expiring") => {
-                let token = credentials.token().await?;
-                self.say(&json!({"type": "auth.renew", "access_token": token})).await?;
+        // Events are no server frames, and those of unknown types are passed on.
+        let is_about_connection =
+            matches!(frame["type"].as_str(), Some("auth.expiring" | "auth.error" | "session.invalidated"));
+        if !is_about_connection {
+            return event(frame);
+        }
+        match serde_json::from_value(frame) {
+            Ok(ServerFrame::AuthExpiring { .. }) => {
+                let access_token = credentials.token().await?;
+                self.say(&ClientFrame::Renew { access_token }).await?;
                 Ok(None)
             }
-            Some("auth.error" | "session.invalidated") => Err(unknown(&frame)),
-            _ => event(frame),
+            Ok(ServerFrame::AuthError(refusal)) => Err(unauthorized(&refusal.message)),
+            Ok(ServerFrame::Invalidated { reason }) => Err(unauthorized(&reason)),
+            _ => Err(unauthorized("the token is not valid")),
         }
     }
 
     /// Acknowledges all events up to a number.
     pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
-        self.say(&json!({"type": "ack", "seq": seq})).await
+        self.say(&ClientFrame::Ack { seq }).await
     }
 }
 
@@ -118,16 +118,8 @@ fn read(frame: SocketFrame) -> Result<Value, RelayError> {
     }
 }
 
-fn unknown(frame: &Value) -> RelayError {
-    let said = frame["message"].as_str().or(frame["reason"].as_str()).unwrap_or("the token is not valid");
-    RelayError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(said) }
-}
-
-fn without_null(mut frame: Value) -> Value {
-    if let Value::Object(fields) = &mut frame {
-        fields.retain(|_, value| !value.is_null());
-    }
-    frame
+fn unauthorized(why: &str) -> RelayError {
+    RelayError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(why) }
 }
 
 fn broken(code: Option<u16>) -> RelayError {

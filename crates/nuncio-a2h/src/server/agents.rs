@@ -12,14 +12,14 @@ use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
 
-use super::{A2h, ListQuery, PathParam, caller, data, page, person, visitor};
+use super::{A2h, A2hResult, ListQuery, PathParam, caller, data, page, person, visitor};
 use crate::error::A2hError;
 use crate::lift::{self, IfMatch};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
 use crate::wire::webhook::Secret;
 
 /// `POST /a2h/agents`
-pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
@@ -34,11 +34,7 @@ pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<R
 }
 
 /// `GET /a2h/agents/{id}`
-pub(super) async fn show(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let asks = visitor(&request)?;
     let account = a2h.visible(asks.as_ref(), &id).await?;
     let view = a2h.whole(&account, asks.as_ref()).await?;
@@ -46,11 +42,7 @@ pub(super) async fn show(
 }
 
 /// `PATCH /a2h/agents/{id}`
-pub(super) async fn update(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
@@ -96,7 +88,7 @@ pub(super) async fn update(
 }
 
 /// `GET /a2h/agents?q=&owner=me&cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
     let asks = visitor(&request)?;
@@ -119,7 +111,7 @@ pub(super) async fn rotate_token(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let by = caller(&request)?;
     let (account, token) = a2h.engine.accounts().rotate_agent_token(&by, &agent_id(&id)?).await?;
     let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
@@ -131,7 +123,7 @@ pub(super) async fn revoke_token(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let by = caller(&request)?;
     let account = a2h.engine.accounts().revoke_agent_token(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(&account, Some(&by))))

@@ -10,13 +10,12 @@ use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewDevice;
 use nuncio_http::{CallerReport, CredentialLocation};
 
-use super::{A2h, MAX_BODY, data};
-use crate::error::A2hError;
+use super::{A2h, A2hResult, MAX_BODY, data};
 use crate::lift;
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`
-pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
@@ -28,7 +27,7 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<R
 }
 
 /// `POST /a2h/auth/token`
-pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReport>().cloned();
     let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let device = a2h.engine.people().assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;

@@ -1,7 +1,6 @@
 //! `/a2h/conversations`: conversations and their members.
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::happening::Recipient;
@@ -10,13 +9,12 @@ use nuncio_engine::EngineError;
 use nuncio_engine::ports::store::relay::MemberView;
 use nuncio_engine::relay::NewConversation;
 
-use super::{A2h, ListQuery, PathParam, data, page, party};
-use crate::error::A2hError;
+use super::{A2h, A2hResult, ListQuery, PathParam, data, page, party};
 use crate::lift;
 use crate::wire::conversation::{ConversationPatch, ConversationView, LeftView, Member, OpenRequest};
 
 /// `GET /a2h/conversations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = party(&request)?;
@@ -25,7 +23,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
 }
 
 /// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
-pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     let body: OpenRequest = lift::strict(&a2h.body(request).await?)?;
     let with = body.with.into_iter().map(Recipient::from).collect();
@@ -37,22 +35,14 @@ pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Res
 }
 
 /// `GET /a2h/conversations/{id}`
-pub(super) async fn show(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     let held = a2h.engine.relay().conversation_for(&by, &conversation_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(held)))
 }
 
 /// `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members of a group.
-pub(super) async fn change(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (me, by) = party(&request)?;
     let id = conversation_id(&id)?;
     let body: ConversationPatch = lift::strict(&a2h.body(request).await?)?;
@@ -77,11 +67,7 @@ pub(super) async fn change(
 }
 
 /// `DELETE /a2h/conversations/{id}`: the caller leaves the group.
-pub(super) async fn leave(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn leave(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (me, by) = party(&request)?;
     let id = conversation_id(&id)?;
     a2h.engine.relay().change_members(&by, &id, &[], &[me]).await?;

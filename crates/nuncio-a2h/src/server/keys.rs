@@ -13,7 +13,7 @@ use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2h, ListQuery, PathParam, answer, data, party, person};
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, party, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -24,7 +24,7 @@ pub(super) async fn register_agent(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let (_, by) = itself(&request, &id)?;
     a2h.register(&by, request).await
 }
@@ -34,7 +34,7 @@ pub(super) async fn register_device(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let (_, by) = person(&request)?;
     match &by.credential {
         Credential::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
@@ -43,11 +43,7 @@ pub(super) async fn register_device(
 }
 
 /// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
-pub(super) async fn endorse(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = person(&request)?;
     let id = device_id(&id)?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
@@ -55,11 +51,7 @@ pub(super) async fn endorse(
 }
 
 /// `GET /a2h/keys/agents/{id}`
-pub(super) async fn of_agent(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn of_agent(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
 }
@@ -69,7 +61,7 @@ pub(super) async fn of_person(
     State(a2h): State<A2h>,
     PathParam(name): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let (_, by) = party(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
@@ -81,25 +73,21 @@ pub(super) async fn of_conversation(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let (_, by) = party(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
 /// `agent:ID`.
-pub(super) async fn take_one(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn take_one(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
-pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
     let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
@@ -108,7 +96,7 @@ pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<
 }
 
 /// `GET /a2h/keys/backup`
-pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
     let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
@@ -117,7 +105,7 @@ pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<R
 }
 
 /// `DELETE /a2h/keys/backup`
-pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     a2h.engine.device_keys().remove_backup(&name).await?;
     Ok(data(StatusCode::OK, serde_json::json!({})))
@@ -148,7 +136,7 @@ fn all(bundles: Vec<KeyBundle>) -> Response {
 }
 
 impl A2h {
-    async fn register(&self, by: &Caller, request: Request) -> Result<Response, A2hError> {
+    async fn register(&self, by: &Caller, request: Request) -> A2hResult {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
         let KeyUploadResult { seq, one_time_keys } =
             self.engine.device_keys().register_keys(by, lift::keys(body)?).await?;

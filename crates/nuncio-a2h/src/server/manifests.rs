@@ -1,23 +1,18 @@
 //! History of an agent's manifest, and the verdict on a change (§2.5).
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::account::ManifestVersion;
 
 use super::agents::{agent_id, written};
-use super::{A2h, ListQuery, PathParam, caller, data, page, visitor};
+use super::{A2h, A2hResult, ListQuery, PathParam, caller, data, page, visitor};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
 /// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
-pub(super) async fn diff(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
@@ -26,11 +21,7 @@ pub(super) async fn diff(
 }
 
 /// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
-pub(super) async fn history(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn history(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
@@ -43,7 +34,7 @@ pub(super) async fn version(
     State(a2h): State<A2h>,
     PathParam((id, version)): PathParam<(String, String)>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
     let found = match version.parse() {
         Ok(number) => a2h.engine.manifests().manifest_version(&account.id, number).await?,

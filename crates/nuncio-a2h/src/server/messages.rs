@@ -1,7 +1,6 @@
 //! `/a2h/conversations/{id}/messages` and `/a2h/messages/{id}/claim`: sealed messages, each accepted once and in order.
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::{StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
@@ -12,7 +11,7 @@ use nuncio_engine::relay::PostReceipt;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::conversations::conversation_id;
-use super::{A2h, ListQuery, PathParam, answer, data, party};
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, party};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -25,11 +24,7 @@ const CHUNK: usize = 16;
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
 /// `POST /a2h/conversations/{id}/messages`
-pub(super) async fn send(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
@@ -48,11 +43,7 @@ pub(super) async fn send(
 }
 
 /// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
-pub(super) async fn list(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     let id = conversation_id(&id)?;
     let wanted = ListQuery::of(&request)?;
@@ -64,11 +55,7 @@ pub(super) async fn list(
 }
 
 /// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
-pub(super) async fn claim(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (_, by) = party(&request)?;
     // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::happening::{QueuedNotification, Recipient};
 use nuncio_engine::EngineError;
@@ -11,8 +10,7 @@ use nuncio_engine::EngineError;
 use super::keys::itself;
 use super::messages::MAX_SEALED;
 use super::socket::AGENT;
-use super::{A2h, ListQuery, PathParam, answer, socket};
-use crate::error::A2hError;
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, socket};
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, What};
@@ -22,11 +20,7 @@ const WAIT: u64 = 25;
 const MAX_WAIT: u64 = 60;
 
 /// Returns events after `after`, which counts as acknowledged; waits until there is one.
-pub(super) async fn poll(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
     let wanted = ListQuery::of(&request)?;
     let wait = wanted.number("wait")?.unwrap_or(WAIT);

@@ -1,7 +1,6 @@
 //! `/a2h/h2a/relations`: grants of a person to an agent (§2.4).
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::ids::RelationId;
@@ -10,13 +9,12 @@ use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 
-use super::{A2h, ListQuery, PathParam, answer, caller, data, page, person};
-use crate::error::A2hError;
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, data, page, person};
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
 /// `POST /a2h/h2a/relations`
-pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
     let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
@@ -29,11 +27,7 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Resul
 }
 
 /// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
-pub(super) async fn change(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
@@ -47,11 +41,7 @@ pub(super) async fn change(
 }
 
 /// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
-pub(super) async fn revoke(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn revoke(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     // Without a body the response contains the entry to sign.
@@ -64,7 +54,7 @@ pub(super) async fn revoke(
 }
 
 /// `GET /a2h/h2a/relations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
     let (person, _) = person(&request)?;
@@ -73,21 +63,13 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
 }
 
 /// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
-pub(super) async fn show(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let relation = a2h.engine.consent().relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
 /// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
-pub(super) async fn ledger(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> Result<Response, A2hError> {
+pub(super) async fn ledger(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
     let mut found =

@@ -12,8 +12,8 @@ use nuncio_core::principal::Principal;
 use nuncio_http::{CallerReport, QueryParameters};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::A2h;
 use super::agents::agent_id;
+use super::{A2h, A2hResult};
 use crate::error::A2hError;
 use crate::wire::frame::close;
 
@@ -87,18 +87,18 @@ enum SocketEndpoint {
 }
 
 /// `GET /a2h/ws/human`
-pub(super) async fn human(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn human(State(a2h): State<A2h>, request: Request) -> A2hResult {
     open(a2h, SocketEndpoint::Human, request)
 }
 
 /// `GET /a2h/ws/agent?agent_id=`
-pub(super) async fn agent(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn agent(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let asked = QueryParameters::of(request.uri());
     let named = asked.pairs().find(|(name, _)| *name == "agent_id").map(|(_, id)| agent_id(id)).transpose()?;
     open(a2h, SocketEndpoint::Agent(named), request)
 }
 
-fn open(a2h: A2h, door: SocketEndpoint, mut request: Request) -> Result<Response, A2hError> {
+fn open(a2h: A2h, door: SocketEndpoint, mut request: Request) -> A2hResult {
     let upgrade = Upgrade::of(&mut request).map_err(|why| {
         let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {why}");
         A2hError::new(Code::BadRequest, message)

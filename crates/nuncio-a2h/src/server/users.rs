@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::ids::DeviceId;
 use nuncio_engine::Credential;
 
-use super::{A2h, PathParam, answer, data, person};
+use super::{A2h, A2hResult, PathParam, answer, data, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -19,7 +18,7 @@ use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
 const INVITE_LASTS: Duration = Duration::from_secs(600);
 
 /// `GET /a2h/users/me`
-pub(super) async fn me(request: Request) -> Result<Response, A2hError> {
+pub(super) async fn me(request: Request) -> A2hResult {
     let (user_id, caller) = person(&request)?;
     let device_id = match caller.credential {
         Credential::Device(id) => Some(id),
@@ -29,14 +28,14 @@ pub(super) async fn me(request: Request) -> Result<Response, A2hError> {
 }
 
 /// `GET /a2h/users/me/devices`
-pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let devices = a2h.engine.people().devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
 /// `POST /a2h/users/me/devices`: a device invites another device of the same person.
-pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> Result<Response, A2hError> {
+pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let (name, caller) = person(&request)?;
     if !matches!(caller.credential, Credential::Device(_)) {
         return Err(A2hError::new(Code::PermissionDenied, "a device invites another, with its own token"));
@@ -58,7 +57,7 @@ pub(super) async fn revoke_device(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let (name, caller) = person(&request)?;
     let id = DeviceId::parse(&id).map_err(|_| A2hError::new(Code::DeviceNotFound, "you have no such device"))?;
     let device = a2h.engine.people().revoke_device(&name, &id, &caller).await?;

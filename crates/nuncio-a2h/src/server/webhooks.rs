@@ -1,15 +1,13 @@
 //! Webhooks of agents: management by their owners, and the bodies of calls.
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::happening::Recipient;
 use nuncio_engine::ports::store::relay::DeliveryLog;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
-use super::{A2h, ListQuery, PathParam, answer, caller, data};
-use crate::error::A2hError;
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, data};
 use crate::wire::webhook::{CallBody, DeliveriesView, DeliveryView, Secret, SecretView, WaitingView, WebhookView};
 
 /// Type and body of a webhook call; `None` if its message was deleted.
@@ -26,7 +24,7 @@ pub(super) async fn rotate_secret(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let by = caller(&request)?;
     let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, SecretView { webhook_secret: Secret(secret.text()) }))
@@ -37,7 +35,7 @@ pub(super) async fn deliveries(
     State(a2h): State<A2h>,
     PathParam(id): PathParam<String>,
     request: Request,
-) -> Result<Response, A2hError> {
+) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = ListQuery::of(&request)?;

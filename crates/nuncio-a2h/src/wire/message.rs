@@ -158,6 +158,15 @@ impl Sealed {
         };
         Self::parse(&plain).ok()
     }
+
+    /// An envelope with the bytes as a base64 text.
+    ///
+    /// # Panics
+    /// Never: a base64 text is JSON.
+    #[must_use]
+    pub fn to_envelope(&self) -> Box<RawValue> {
+        serde_json::value::to_raw_value(self).expect("a base64 text is JSON")
+    }
 }
 
 impl fmt::Debug for Sealed {
