@@ -37,6 +37,9 @@ use documents::Documents;
 use refuse::SkillError;
 use registry::Registry;
 
+/// What a handler returns.
+type SkillResult = Result<Response, SkillError>;
+
 /// Authenticates requests of skills with `custom` authentication, such as by the reference signature.
 #[async_trait]
 pub trait RequestAuth: fmt::Debug + Send + Sync {
@@ -116,11 +119,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Skills>)> {
 }
 
 /// Handles `/skills/{id}.json` and `/skills/{id}/invoke`; an id may have several path segments.
-async fn skill(
-    State(skills): State<Skills>,
-    WildcardPath(path): WildcardPath,
-    request: Request,
-) -> Result<Response, SkillError> {
+async fn skill(State(skills): State<Skills>, WildcardPath(path): WildcardPath, request: Request) -> SkillResult {
     if let Some(id) = path.strip_suffix("/invoke") {
         return invoke::invoke(&skills, id, request).await;
     }
@@ -193,7 +192,7 @@ fn anonymous(identity: Option<&Identity>) -> Caller {
 /// Body of a callback request.
 #[must_use]
 pub fn callback_body(execution: &nuncio_core::execution::Execution) -> Vec<u8> {
-    executions::ExecutionBody::from(execution).json()
+    executions::body(execution)
 }
 
 fn json_response(status: StatusCode, body: Vec<u8>) -> Response {

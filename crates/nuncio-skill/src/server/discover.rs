@@ -1,7 +1,6 @@
 //! Discovery: the index and the descriptors.
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
@@ -10,7 +9,7 @@ use nuncio_engine::{Caller, EngineError, Identity};
 use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
-use super::{RequestCheck, SkillError, Skills, caller, not_found};
+use super::{RequestCheck, SkillError, SkillResult, Skills, caller, not_found};
 
 /// Default and maximum page size.
 const PAGE: usize = 10_000;
@@ -19,7 +18,7 @@ const PAGE: usize = 10_000;
 const VARY: &str = "authorization, x-api-key";
 
 /// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
-pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
+pub(super) async fn index(State(skills): State<Skills>, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let asked = IndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
@@ -47,7 +46,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
 }
 
 /// `GET /skills/{id}.json`
-pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> Result<Response, SkillError> {
+pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let caller = skills.discovery_caller(&head).await;
     let offered = skills.engine.skills().skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;

@@ -8,15 +8,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, ExecutionState as Phase};
-use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, EngineError, Identity};
 use nuncio_http::{Preference, preference};
-use serde::Serialize;
-use serde_json::Value;
 
-use super::{SkillError, Skills, WildcardPath, anonymous, caller, json_response};
+use super::{SkillError, SkillResult, Skills, WildcardPath, anonymous, caller, json_response};
 use crate::error;
-use crate::wire::{ExecutionError, ExecutionStatus};
+use crate::wire::{ExecutionStatus, InvocationResponse, Timestamps};
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -28,7 +25,7 @@ pub(super) async fn status(
     State(skills): State<Skills>,
     WildcardPath(id): WildcardPath,
     request: Parts,
-) -> Result<Response, SkillError> {
+) -> SkillResult {
     let (execution, waited) = read(&skills, &id, &request).await?;
     Ok(answer(&skills, StatusCode::OK, &execution, waited))
 }
@@ -38,7 +35,7 @@ pub(super) async fn result(
     State(skills): State<Skills>,
     WildcardPath(id): WildcardPath,
     request: Parts,
-) -> Result<Response, SkillError> {
+) -> SkillResult {
     let (execution, waited) = read(&skills, &id, &request).await?;
     let mut response = answer(&skills, StatusCode::OK, &execution, waited);
     if !execution.state.is_over() {
@@ -52,7 +49,7 @@ pub(super) async fn cancel(
     State(skills): State<Skills>,
     WildcardPath(id): WildcardPath,
     request: Parts,
-) -> Result<Response, SkillError> {
+) -> SkillResult {
     let caller = reader(&skills, &request).await?;
     let execution =
         skills.engine.executions().cancel_execution(&caller, &id).await.map_err(|error| missing(&id, error))?;
@@ -104,7 +101,7 @@ pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
 }
 
 pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution, waited: Option<Duration>) -> Response {
-    let mut response = json_response(status, ExecutionBody::from(execution).json());
+    let mut response = json_response(status, body(execution));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     if let Some(waited) = waited
@@ -127,63 +124,38 @@ fn locate(skills: &Skills, execution: &Execution, headers: &mut HeaderMap) {
     }
 }
 
-/// Serialises an execution as [`crate::wire::InvocationResponse`] without copying its contents.
-#[derive(Serialize)]
-pub(crate) struct ExecutionBody<'a> {
-    execution_id: &'a str,
-    status: ExecutionStatus,
-    skill_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ExecutionError>,
-    timestamps: ExecutionTimes,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
+/// Body of every answer about an execution.
+pub(super) fn body(execution: &Execution) -> Vec<u8> {
+    // Most bodies fit, which avoids reallocation.
+    let mut body = Vec::with_capacity(512);
+    serde_json::to_writer(&mut body, &InvocationResponse::from(execution)).map(|()| body).unwrap_or_default()
 }
 
-#[derive(Serialize)]
-struct ExecutionTimes {
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completed_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a Execution> for ExecutionBody<'a> {
-    fn from(execution: &'a Execution) -> Self {
+impl From<&Execution> for InvocationResponse {
+    fn from(execution: &Execution) -> Self {
         let (status, output) = match &execution.state {
             Phase::Accepted => (ExecutionStatus::Accepted, None),
             Phase::Running => (ExecutionStatus::Running, None),
-            Phase::Completed { output } => (ExecutionStatus::Completed, Some(output)),
+            Phase::Completed { output } => (ExecutionStatus::Completed, Some(output.clone())),
             Phase::Failed { .. } => (ExecutionStatus::Failed, None),
             Phase::TimedOut { .. } => (ExecutionStatus::Timeout, None),
         };
+        let attempt = (execution.attempt > 0).then(|| (Self::ATTEMPT.to_owned(), execution.attempt.into()));
+        let expires_at = execution.kept_until().map(|end| (Timestamps::EXPIRES_AT.to_owned(), end.to_string().into()));
         Self {
-            execution_id: execution.id.as_str(),
+            execution_id: execution.id.to_string(),
             status,
-            skill_id: execution.order.skill.as_str(),
+            skill_id: execution.order.skill.to_string(),
             output,
             error: error::of_execution(execution),
-            timestamps: ExecutionTimes {
-                created_at: execution.order.created_at,
-                updated_at: execution.updated_at,
-                completed_at: execution.completed_at(),
-                expires_at: execution.kept_until(),
+            timestamps: Timestamps {
+                created_at: execution.order.created_at.to_string(),
+                updated_at: execution.updated_at.to_string(),
+                completed_at: execution.completed_at().map(|end| end.to_string()),
+                extra: expires_at.into_iter().collect(),
             },
-            attempt: (execution.attempt > 0).then_some(execution.attempt),
+            extra: attempt.into_iter().collect(),
         }
-    }
-}
-
-impl ExecutionBody<'_> {
-    /// Response body.
-    pub(crate) fn json(&self) -> Vec<u8> {
-        // Most bodies fit, which avoids reallocation.
-        let mut body = Vec::with_capacity(512);
-        serde_json::to_writer(&mut body, self).map(|()| body).unwrap_or_default()
     }
 }
 
@@ -191,10 +163,9 @@ impl ExecutionBody<'_> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
     use nuncio_core::execution::ExecutionFailure;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::wire::{InvocationResponse, Timestamps};
 
     fn execution(state: Phase, attempt: u32) -> Execution {
         let order = json!({
@@ -207,24 +178,30 @@ mod tests {
         Execution { attempt, state, ..Execution::accepted(id, order) }
     }
 
+    /// The members, in this order, that providers sent before server and client shared one type.
     #[test]
-    fn execution_body_equals_wire_type() {
+    fn execution_body_has_its_members_in_order() {
         let failure = |code| ExecutionFailure { code, message: "no".to_owned() };
+        let created =
+            r#""timestamps":{"created_at":"2026-11-15T11:00:00.007Z","updated_at":"2026-11-15T11:00:00.007Z""#;
+        let head = |status: &str| format!(r#"{{"execution_id":"exe_1","status":"{status}","skill_id":"hotel/book""#);
+        let text = |state, attempt| String::from_utf8(body(&execution(state, attempt))).unwrap();
+        assert_eq!(text(Phase::Accepted, 0), format!("{},{created}}}}}", head("accepted")));
+        assert_eq!(text(Phase::Running, 1), format!(r#"{},{created}}},"attempt":1}}"#, head("running")));
+        let output = Phase::Completed { output: json!({"b": [1, null], "a": "\u{e9}\""}) };
+        let done = text(output, 2);
+        assert!(done.starts_with(&format!(r#"{},"output":{{"a":"é\"","b":[1,null]}},{created}"#, head("completed"))));
+        assert!(done.ends_with(r#"},"attempt":2}"#), "{done}");
         for (state, attempt) in [
-            (Phase::Accepted, 0),
-            (Phase::Running, 1),
-            (Phase::Completed { output: json!({"b": [1, null], "a": "\u{e9}\""}) }, 2),
             (Phase::Completed { output: Value::Null }, 1),
             (Phase::Failed { failure: failure(Code::ToolFailed) }, 1),
             (Phase::TimedOut { failure: failure(Code::ToolTimeout) }, 0),
         ] {
             let execution = execution(state, attempt);
-            let body = ExecutionBody::from(&execution).json();
-            let document: InvocationResponse = serde_json::from_slice(&body).unwrap();
-            assert_eq!(String::from_utf8(serde_json::to_vec(&document).unwrap()), String::from_utf8(body));
+            let document: InvocationResponse = serde_json::from_slice(&body(&execution)).unwrap();
+            assert_eq!(document, InvocationResponse::from(&execution));
             assert_eq!(document.attempt(), (attempt > 0).then_some(u64::from(attempt)));
-            let expires = document.timestamps.extra.get(Timestamps::EXPIRES_AT).is_some();
-            assert_eq!(expires, execution.state.is_over());
+            assert_eq!(document.timestamps.expires_at().is_some(), execution.state.is_over());
         }
     }
 }

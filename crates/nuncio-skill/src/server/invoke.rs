@@ -1,7 +1,6 @@
 //! Accepts invocations: authenticates the caller, validates the request, stores the execution.
 
 use axum::extract::Request;
-use axum::response::Response;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
@@ -12,7 +11,7 @@ use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, asked_wait};
-use super::{RequestCheck, SkillError, Skills, anonymous, by_key, caller, not_found};
+use super::{RequestCheck, SkillError, SkillResult, Skills, anonymous, by_key, caller, not_found};
 use crate::lift::{self, InvocationHeaders};
 use crate::wire::{Credentials, InvocationRequest};
 
@@ -20,7 +19,7 @@ use crate::wire::{Credentials, InvocationRequest};
 const MAX_QUERY: usize = 8 * 1024;
 
 /// `POST /skills/{id}/invoke`, and the method that the skill declares.
-pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Result<Response, SkillError> {
+pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> SkillResult {
     let (parts, body) = request.into_parts();
     let (method, headers) = (&parts.method, &parts.headers);
     let identity = parts.extensions.get::<Identity>();

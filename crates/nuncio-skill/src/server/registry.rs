@@ -3,14 +3,13 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use http::header;
 use nuncio_core::Code;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 
-use super::{SkillError, Skills};
+use super::{SkillResult, Skills};
 use crate::registry::{HostSkills, ListedProvider, ListedSkill, RegistryQuery, SkillCatalogue};
 
 const PATH: &str = "/registry/skills";
@@ -36,7 +35,7 @@ impl Registry {
 }
 
 /// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
-pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
+pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> SkillResult {
     let asked = QueryParameters::of(request.uri());
     let query = RegistryQuery::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
     let found = query.find(&skills.registry.catalogue, &skills.host.base, skills.own_skills());
