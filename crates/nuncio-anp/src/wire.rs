@@ -11,6 +11,7 @@ mod error;
 mod negotiation;
 mod openrpc;
 mod product;
+mod registration;
 mod rpc;
 mod security;
 
@@ -25,6 +26,7 @@ pub use negotiation::{
 };
 pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
 pub use product::Product;
+pub use registration::Registration;
 pub use rpc::{Auth, MAX_REQUEST_BYTES, Meta, Refused, Request, Response, Target, TargetKind};
 pub use security::{Security, SecurityDefinition, SecurityLocation};
 

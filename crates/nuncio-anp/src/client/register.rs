@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nuncio_identity::Did;
-use serde_json::{Value, json};
+use serde_json::Value;
 use url::Url;
 
 use super::AnpClient;
@@ -10,6 +10,7 @@ use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
 use super::target::TrustedHost;
 use crate::directory::PROFILE;
+use crate::wire::Registration;
 
 /// Maximum size of a response.
 const MAX_BYTES: usize = 64 * 1024;
@@ -41,11 +42,11 @@ impl AnpClient {
             let message = format!("{} names no place to register agents", shown(&described.url));
             return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
         };
-        let body = json!({"url": description.as_str()}).to_string();
+        let registration = Registration { url: Some(description.to_string()), did: None };
         let ask = ClientRequest {
             url: &at,
             named: &described.named,
-            body: Some(Bytes::from(body)),
+            body: serde_json::to_vec(&registration).ok().map(Bytes::from),
             introduction: AuthTiming::AtOnce,
             max_bytes: MAX_BYTES,
             timeout: self.options.exchange,

@@ -9,14 +9,13 @@ use nuncio_engine::EngineError;
 use nuncio_engine::directory::{ListingId, not_registered};
 use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 use nuncio_identity::Did;
-use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
 use super::{Anp, json_response, refuse};
 use crate::client::AgentTarget;
 use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
-use crate::wire::{CollectionPage, canonical};
+use crate::wire::{CollectionPage, Registration, canonical};
 
 /// Responses depend only on the URL, so only the encoding varies.
 const VARY: &str = "accept-encoding";
@@ -41,15 +40,8 @@ pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response
     response
 }
 
-/// The agent to register: by the URL of its description, or by its DID.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Registration {
-    url: Option<String>,
-    did: Option<String>,
-}
-
 impl Registration {
+    /// The agent that a body names.
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Anp, refuse};
 use crate::project::chat_method;
-use crate::wire::{ErrorCode, RpcError};
+use crate::wire::{ErrorCode, Response as AnpResponse, RpcError};
 
 /// Maximum number of requests in a batch.
 const BATCH: usize = 32;
@@ -40,13 +40,14 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
     };
     let read = nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES);
     let answer = match read {
-        Err(unreadable) => Some(error(
-            &Value::Null,
-            &RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
-        )),
+        Err(unreadable) => {
+            let error = RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}"));
+            Some(AnpResponse::error(None::<Value>, error).to_json())
+        }
         Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > BATCH => {
             let message = format!("a batch has 1 to {BATCH} requests");
-            Some(error(&Value::Null, &RpcError::new(ErrorCode::InvalidRequest).saying(message)))
+            let error = RpcError::new(ErrorCode::InvalidRequest).saying(message);
+            Some(AnpResponse::error(None::<Value>, error).to_json())
         }
         Ok(Value::Array(requests)) => {
             let calls = requests.into_iter().map(|request| one(&anp, &served, &caller, request));
@@ -69,14 +70,15 @@ async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: 
         // An invalid request gets an error even without an id.
         Err(fault) => {
             let id = id.filter(|id| id.is_string() || id.is_number());
-            return Some(error(&id.unwrap_or_default(), &fault));
+            return Some(AnpResponse::error(id, fault).to_json());
         }
     };
     let id = id?;
-    Some(match outcome {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(fault) => error(&id, &fault),
-    })
+    let response = match outcome {
+        Ok(result) => AnpResponse::result(id, result),
+        Err(fault) => AnpResponse::error(Some(id), fault),
+    };
+    Some(response.to_json())
 }
 
 /// Returns the method and its arguments; `None` if they are not given by name.
@@ -168,8 +170,4 @@ pub(super) fn of_engine(error: &EngineError) -> RpcError {
         _ => ErrorCode::InvalidParams,
     };
     RpcError::new(code).saying(error.message.clone()).with_details(json!({"reason": error.code}))
-}
-
-fn error(id: &Value, error: &RpcError) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": error})
 }
