@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use crate::process::Server;
 
 mod people;
+mod primitives;
 mod relay;
 pub(crate) mod rows;
 mod seal;

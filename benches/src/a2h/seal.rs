@@ -10,13 +10,13 @@ use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::benchmark::PrimitiveBaseline;
 use nuncio_identity::seal::{
     Addressee, MemoryKeyStore, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity,
 };
 use serde_json::{Value, json};
 
 use super::Goal;
+use super::primitives::PrimitiveBaseline;
 use crate::anp::cpu_micros;
 
 /// How many letters are sealed before it is the other's turn to be measured.

@@ -7,7 +7,6 @@
 
 mod account;
 pub mod backup;
-pub mod benchmark;
 mod body;
 mod cipher;
 mod decisions;
@@ -26,10 +25,10 @@ mod seen_messages;
 mod sessions;
 mod storage;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod trust;
 mod vault;
-#[cfg(test)]
-mod vectors;
 
 pub use body::padded_len;
 pub use decisions::PendingKeys;
