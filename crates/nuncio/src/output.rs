@@ -18,40 +18,19 @@ mod handshake;
 pub(crate) use handshake::readable_error;
 
 /// A mistake in how the command was called, found after its flags were read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
 
-impl std::fmt::Display for WrongUsage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for WrongUsage {}
-
 /// The error was already printed; only the exit status 1 remains.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("see above")]
 pub(crate) struct AlreadyReported;
 
-impl std::fmt::Display for AlreadyReported {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("see above")
-    }
-}
-
-impl std::error::Error for AlreadyReported {}
-
 /// The errors were already printed and include an unreadable input: exit status 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("see above")]
 pub(crate) struct ReportedUnreadable;
-
-impl std::fmt::Display for ReportedUnreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("see above")
-    }
-}
-
-impl std::error::Error for ReportedUnreadable {}
 
 /// Prints the error. The exit status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
@@ -195,6 +174,11 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     for row in rows {
         println!("{}", line(row));
     }
+}
+
+/// The items of a list in an answer; none if it is no list.
+pub(crate) fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A value of an answer as one line of text for a terminal; a dash when there is none.

@@ -10,7 +10,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::operator::{carry_out, parsed};
-use crate::output::{AlreadyReported, cell, fault};
+use crate::output::{AlreadyReported, cell, fault, items};
 
 mod device;
 
@@ -33,7 +33,7 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
             let evidence = device.evidence(&record);
             record["evidence"].as_array_mut().into_iter().for_each(|all| all.extend(evidence.clone()));
         }
-        let evidence = record["evidence"].as_array().map_or(&[][..], Vec::as_slice);
+        let evidence = items(&record["evidence"]);
         let is_changed = |one: &&Value| ["changed", "missing"].iter().any(|state| one["state"] == *state);
         changed.extend(evidence.iter().filter(is_changed).map(name));
         explained.push(record);
@@ -59,7 +59,7 @@ fn name(evidence: &Value) -> String {
 }
 
 fn show(answer: &Value, changed: &[String]) {
-    for record in answer["records"].as_array().map_or(&[][..], Vec::as_slice) {
+    for record in items(&answer["records"]) {
         let call = &record["record"];
         println!("{}", format!("{} of {}", cell(&call["tool"]), cell(&call["agent"])).bold());
         let outcome = [&call["decision"]["code"], &call["outcome"]["code"], &call["outcome"]["result"]];
@@ -73,7 +73,7 @@ fn show(answer: &Value, changed: &[String]) {
         ] {
             println!("  {:<11}{value}", title.dimmed());
         }
-        for evidence in record["evidence"].as_array().map_or(&[][..], Vec::as_slice) {
+        for evidence in items(&record["evidence"]) {
             let state = match cell(&evidence["state"]).as_str() {
                 "holds" => "holds".green().to_string(),
                 "not_kept" => "not kept".dimmed().to_string(),

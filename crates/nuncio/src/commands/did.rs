@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::operator::{carry_out, parsed, show};
 use crate::cli::Did;
-use crate::output::{cell, table};
+use crate::output::{cell, items, table};
 
 pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
     match command {
@@ -34,7 +34,7 @@ pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
             let answer = carry_out(&data.path, AdminCommand::DidLinks).await?;
             show(json, &answer, |answer| {
                 let row = |link: &Value| ["principal", "person", "since"].map(|name| cell(&link[name])).to_vec();
-                let rows: Vec<_> = entries(&answer["links"]).iter().map(row).collect();
+                let rows: Vec<_> = items(&answer["links"]).iter().map(row).collect();
                 table(&["DID", "PERSON", "SINCE"], &rows);
             });
         }
@@ -57,18 +57,18 @@ fn list(answer: &Value) {
     if let Some(why) = answer["none_because"].as_str() {
         println!("There are no DIDs: {why}.");
     }
-    for did in entries(&answer["dids"]) {
+    for did in items(&answer["dids"]) {
         print_did(did);
-        for old in entries(&did["retired"]) {
+        for old in items(&did["retired"]) {
             println!("  {}  {}", "before".dimmed(), cell(old).dimmed());
         }
     }
 }
 
 fn rotated(answer: &Value) {
-    for did in entries(&answer["rotated"]) {
+    for did in items(&answer["rotated"]) {
         print_did(did);
-        match entries(&did["retired"]).last() {
+        match items(&did["retired"]).last() {
             Some(old) => println!("  {}  {}", "instead of".dimmed(), cell(old)),
             None => println!(
                 "  {}",
@@ -87,8 +87,4 @@ fn print_did(did: &Value) {
     println!("  {}  {}", "DID".dimmed(), cell(&did["did"]));
     println!("  {}  {}", "document".dimmed(), cell(&did["document"]).cyan());
     println!("  {}  {}", "since".dimmed(), cell(&did["since"]));
-}
-
-fn entries(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
 }

@@ -16,7 +16,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use crate::cli::{Approve, Audit, Grant, Key};
-use crate::output::{WrongUsage, cell, fault, table};
+use crate::output::{WrongUsage, cell, fault, items, table};
 
 /// Runs a command: in the running server, or in this process.
 pub(super) async fn carry_out(data: &Path, order: AdminCommand) -> anyhow::Result<Value> {
@@ -80,8 +80,13 @@ pub(super) fn show(json: bool, answer: &Value, people: impl FnOnce(&Value)) {
     if json { println!("{answer}") } else { people(answer) }
 }
 
-fn rows(answer: &Value, list: &str, row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
-    answer[list].as_array().map(|items| items.iter().map(row).collect()).unwrap_or_default()
+/// Prints a list as a table, or `none` if it is empty.
+pub(super) fn list(items: &[Value], headings: &[&str], none: &str, row: impl Fn(&Value) -> Vec<String>) {
+    if items.is_empty() {
+        println!("{none}");
+        return;
+    }
+    table(headings, &items.iter().map(row).collect::<Vec<_>>());
 }
 
 pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
@@ -101,8 +106,10 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         }
         Key::List { data } => {
             let answer = carry_out(&data.path, AdminCommand::KeyList).await?;
+            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
+            let none = "There are no keys: a server on this machine is open to this machine.";
             show(json, &answer, |answer| {
-                let rows = rows(answer, "keys", |key| {
+                list(items(&answer["keys"]), &headings, none, |key| {
                     let scopes = match &key["scopes"]["only"] {
                         Value::Null => "all".to_owned(),
                         only => cell(only),
@@ -126,11 +133,6 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                         expires_at.unwrap_or("never").to_owned(),
                     ]
                 });
-                if rows.is_empty() {
-                    println!("There are no keys: a server on this machine is open to this machine.");
-                    return;
-                }
-                table(&["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"], &rows);
             });
         }
         Key::Revoke { key, data } => {
@@ -180,8 +182,9 @@ pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
         }
         Grant::List { data } => {
             let answer = carry_out(&data.path, AdminCommand::GrantList).await?;
+            let headings = ["ID", "TO", "AGENT", "SCOPES", "TERM"];
             show(json, &answer, |answer| {
-                let rows = rows(answer, "grants", |grant| {
+                list(items(&answer["grants"]), &headings, "Nothing has been granted.", |grant| {
                     let term = match &grant["term"] {
                         Value::Object(until) => format!("until {}", cell(&until["until"])),
                         word => cell(word).replace('_', " "),
@@ -194,11 +197,6 @@ pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
                         term,
                     ]
                 });
-                if rows.is_empty() {
-                    println!("Nothing has been granted.");
-                    return;
-                }
-                table(&["ID", "TO", "AGENT", "SCOPES", "TERM"], &rows);
             });
         }
         Grant::Revoke { id, data } => {
@@ -229,7 +227,7 @@ pub(crate) async fn approve(command: Approve, json: bool) -> anyhow::Result<()> 
 }
 
 fn list_approvals(answer: &Value) {
-    let waiting = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
+    let waiting = items(&answer["approvals"]);
     if waiting.is_empty() {
         println!("Nothing waits for an approval.");
     }
@@ -252,8 +250,9 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
     match command {
         Audit::List { after, limit, data } => {
             let answer = carry_out(&data.path, AdminCommand::AuditList { after, limit }).await?;
+            let headings = ["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"];
             show(json, &answer, |answer| {
-                let rows = rows(answer, "records", |link| {
+                list(items(&answer["records"]), &headings, "No tool has been called.", |link| {
                     let record = &link["record"];
                     // What is allowed changed: no tool was called.
                     if let Some(happened) = record["happened"].as_str() {
@@ -279,11 +278,6 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                         outcome,
                     ]
                 });
-                if rows.is_empty() {
-                    println!("No tool has been called.");
-                    return;
-                }
-                table(&["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"], &rows);
             });
         }
         Audit::Explain { call, with, data } => {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::operator::{carry_out, parsed, show};
 use crate::cli::Registry;
 use crate::commands::chat::clean::clean;
-use crate::output::{cell, table};
+use crate::output::{cell, items, table};
 
 pub(crate) async fn run(command: Registry, json: bool) -> anyhow::Result<()> {
     match command {
@@ -59,7 +59,7 @@ fn followed(answer: &Value) {
 }
 
 fn list(answer: &Value) {
-    let rows: Vec<Vec<String>> = answer["followed"].as_array().map_or(&[][..], Vec::as_slice).iter().map(row).collect();
+    let rows: Vec<Vec<String>> = items(&answer["followed"]).iter().map(row).collect();
     if rows.is_empty() {
         println!("No domain is followed; `nuncio registry follow DOMAIN` begins.");
         return;
@@ -79,14 +79,13 @@ fn added(answer: &Value) {
     let agent = &answer["agent"];
     let what = if answer["new"] == true { "Listed" } else { "Still listed, and verified again:" };
     println!("{what} {} as {}.", cell(&agent["name"]).bold(), cell(&agent["id"]));
-    let checks: Vec<String> = agent["checks"].as_array().map_or(&[][..], Vec::as_slice).iter().map(cell).collect();
+    let checks: Vec<String> = items(&agent["checks"]).iter().map(cell).collect();
     println!("{}", format!("{}; verified: {}", cell(&agent["did"]), checks.join(", ")).dimmed());
 }
 
 fn agents(answer: &Value) {
     let rows = |key: &str, columns: &[&str]| -> Vec<Vec<String>> {
-        let all = answer[key].as_array().map_or(&[][..], Vec::as_slice);
-        all.iter().map(|row| columns.iter().map(|column| cell(&row[column])).collect()).collect()
+        items(&answer[key]).iter().map(|row| columns.iter().map(|column| cell(&row[column])).collect()).collect()
     };
     let here = rows("agents", &["id", "name", "url", "standing", "verified", "by", "problem"]);
     if here.is_empty() {

@@ -6,9 +6,9 @@ use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::operator::{carry_out, parsed, show, span_seconds};
+use super::operator::{carry_out, list, parsed, show, span_seconds};
 use crate::cli::User;
-use crate::output::{cell, table};
+use crate::output::{cell, items};
 
 pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
     match command {
@@ -20,7 +20,7 @@ pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
         }
         User::List { data } => {
             let answer = carry_out(&data.path, AdminCommand::UserList).await?;
-            show(json, &answer, list);
+            show(json, &answer, people);
         }
         User::Devices { name, data } => {
             let order = AdminCommand::UserDevices { name: parsed(PersonName::parse(&name))? };
@@ -79,37 +79,28 @@ fn grouped(hex: &str) -> String {
     groups.collect::<Vec<_>>().join(" ")
 }
 
-fn list(answer: &Value) {
-    let rows = rows(&answer["users"], |user| vec![cell(&user["name"]), cell(&user["devices"]), cell(&user["since"])]);
-    if rows.is_empty() {
-        println!("Nobody has an account; `nuncio user invite NAME` makes one.");
-        return;
-    }
-    table(&["NAME", "DEVICES", "SINCE"], &rows);
+fn people(answer: &Value) {
+    let none = "Nobody has an account; `nuncio user invite NAME` makes one.";
+    list(items(&answer["users"]), &["NAME", "DEVICES", "SINCE"], none, |user| {
+        vec![cell(&user["name"]), cell(&user["devices"]), cell(&user["since"])]
+    });
 }
 
 fn devices(answer: &Value) {
-    let rows = rows(&answer["devices"], |device| {
+    let none = "They have no device yet; the invite's code lets one in.";
+    list(items(&answer["devices"]), &["ID", "NAME", "STATE", "SINCE"], none, |device| {
         let state = if device["revoked_at"].is_null() { "valid".to_owned() } else { "taken away".to_owned() };
         vec![cell(&device["id"]), cell(&device["name"]), state, cell(&device["enrolled_at"])]
     });
-    if rows.is_empty() {
-        println!("They have no device yet; the invite's code lets one in.");
-        return;
-    }
-    table(&["ID", "NAME", "STATE", "SINCE"], &rows);
 }
 
 fn revoked(answer: &Value) {
-    let rows = rows(&answer["revoked"], |device| vec![cell(&device["id"]), cell(&device["name"])]);
-    if rows.is_empty() {
+    let devices = items(&answer["revoked"]);
+    if devices.is_empty() {
         println!("They had no device to take away.");
     }
-    for row in rows {
-        println!("Took away {} ({}): it speaks for nobody any more.", row[0].bold(), row[1]);
+    for device in devices {
+        let (id, name) = (cell(&device["id"]), cell(&device["name"]));
+        println!("Took away {} ({name}): it speaks for nobody any more.", id.bold());
     }
-}
-
-fn rows(list: &Value, row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
-    list.as_array().map(|items| items.iter().map(row).collect()).unwrap_or_default()
 }

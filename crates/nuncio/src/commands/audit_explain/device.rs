@@ -8,7 +8,7 @@ use nuncio_device::audit::ChainedEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::output::fault;
+use crate::output::{fault, items};
 
 /// The entries of an exported device record, with the faults of each.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl DeviceRecord {
     /// The device's entries about the call of an audit record.
     pub(super) fn evidence(&self, explained: &Value) -> Vec<Value> {
         let record = &explained["record"];
-        let messages = record["references"]["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        let messages = items(&record["references"]["messages"]);
         let by_message = |chained: &ChainedEntry| {
             messages
                 .iter()

@@ -13,19 +13,17 @@ use super::commands::{DeviceCommand, carry_out};
 use super::passphrase::confirmed;
 use crate::cli::DeviceHome;
 use crate::commands::chat::clean::clean;
-use crate::commands::operator::{parsed, show};
-use crate::output::{WrongUsage, cell, table};
+use crate::commands::operator::{list as print_list, parsed, show, span_seconds};
+use crate::output::{WrongUsage, cell, items, table};
 
 /// `nuncio device agents`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Agents).await?;
     show(json, &answer, |answer| {
-        let row = |agent: &Value| ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec();
-        let rows: Vec<_> = answer["agents"].as_array().into_iter().flatten().map(row).collect();
-        match rows.is_empty() {
-            true => println!("You deal with no agent; `nuncio device allow AGENT` shows what one asks."),
-            false => table(&["AGENT", "NAME", "ALLOWED"], &rows),
-        }
+        let none = "You deal with no agent; `nuncio device allow AGENT` shows what one asks.";
+        print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], none, |agent| {
+            ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec()
+        });
     });
     Ok(())
 }
@@ -67,7 +65,7 @@ fn print_ask(ask: &Value) {
         let label = clean(scope["label"]["en"].as_str().unwrap_or_default()).into_owned();
         vec![cell(&scope["id"]), cell(&scope["sensitivity"]), state.to_owned(), label]
     };
-    let rows: Vec<_> = ask["scopes"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<_> = items(&ask["scopes"]).iter().map(row).collect();
     table(&["SCOPE", "STAKE", "STATE", "WHAT IT MEANS"], &rows);
     eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
 }
@@ -120,14 +118,7 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
 
 /// A span of time: a whole number of minutes, hours or days.
 fn span(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = span_seconds(text).filter(|seconds| (1..=366 * 86_400).contains(seconds));
     let wrong = || format!("{text:?} is no span of time: write 30m, 12h or 3d");
-    let unit = match text.chars().last() {
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(unit).filter(|seconds| (1..=366 * 86_400).contains(seconds));
     seconds.map(std::time::Duration::from_secs).ok_or_else(wrong)
 }

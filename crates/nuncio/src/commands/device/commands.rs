@@ -11,6 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
+use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
 use nuncio_device::prompt::{DenyAll, Prompt};
 use nuncio_device::tools::Tools;
@@ -92,11 +93,7 @@ pub(super) enum DeviceCommand {
 #[serde(transparent)]
 pub(super) struct Passphrase(pub(super) String);
 
-impl std::fmt::Debug for Passphrase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Passphrase")
-    }
-}
+opaque_debug!(Passphrase);
 
 /// Runs a command: in the process that runs the device, or here.
 pub(super) async fn carry_out(home: &DeviceHome, order: DeviceCommand) -> anyhow::Result<Value> {

@@ -14,12 +14,12 @@ use super::storage::describe;
 use super::written;
 use crate::cli::DeviceHome;
 use crate::commands::operator::show;
-use crate::output::{cell, fault, table};
+use crate::output::{cell, fault, items, table};
 
 /// `nuncio device audit`
 pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Audit).await?;
-    let entries = answer["entries"].as_array().map_or(&[][..], Vec::as_slice);
+    let entries = items(&answer["entries"]);
     let count = cell(&answer["verified"]);
     if let Some(file) = export {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();

@@ -18,13 +18,13 @@ use super::passphrase::{self, PassphraseUse, confirmed};
 use super::{came_in, device_error, written};
 use crate::cli::DeviceHome;
 use crate::commands::operator::{parsed, show};
-use crate::output::{WrongUsage, cell, fault, table};
+use crate::output::{WrongUsage, cell, fault, items, table};
 
 /// `nuncio device devices`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
     show(json, &answer, |answer| {
-        let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
+        let devices = items(&answer["devices"]);
         let row = |device: &Value| {
             let standing = match device["standing"].as_str() {
                 Some("this") => "this one",
@@ -91,7 +91,7 @@ pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool
 /// Shows what is to be compared, where somebody sits there, and what they saw if it is the same.
 async fn compared(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
-    let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
+    let devices = items(&answer["devices"]);
     let named = |shown: &&Value| shown["id"] == device.as_str() && shown["standing"] == "waiting";
     let Some(shown) = devices.iter().find(named) else { return Ok(None) };
     if !json {

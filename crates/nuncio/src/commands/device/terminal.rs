@@ -81,18 +81,13 @@ fn show(question: &Question) {
         AgentVerification::FirstContact => "known by its keys since first contact".to_owned(),
         AgentVerification::Did { did } => format!("its keys are vouched for by {did}"),
     };
-    let stake = match question.sensitivity {
-        Sensitivity::Low => "low",
-        Sensitivity::Medium => "medium",
-        Sensitivity::High => "high",
-    };
     eprintln!();
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
     eprintln!("  {}  {verified}", "verified".dimmed());
     if let Some(description) = question.description.in_language("en") {
         eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
     }
-    eprintln!("  {}  {} ({stake} at stake)", "under   ".dimmed(), question.scope);
+    eprintln!("  {}  {} ({} at stake)", "under   ".dimmed(), question.scope, question.sensitivity);
     eprintln!("  {}", "with".dimmed());
     for line in question.arguments.lines() {
         eprintln!("    {line}");
