@@ -4,7 +4,7 @@
 use std::fmt;
 
 use nuncio_core::time::Timestamp;
-use nuncio_core::{Code, address};
+use nuncio_core::{Code, address, string_enum};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -74,28 +74,12 @@ impl TryFrom<String> for Domain {
     }
 }
 
-/// Why a domain is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FollowSource {
-    Operator,
-    /// Listed in the settings file; removed when the settings no longer name it.
-    Settings,
-}
-
-impl FollowSource {
-    /// Returns the stable name that is stored and sent.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Settings => "settings",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Operator, Self::Settings].into_iter().find(|by| by.as_str() == word)
+string_enum! {
+    /// Why a domain is followed.
+    pub enum FollowSource {
+        Operator = "operator",
+        /// Listed in the settings file; removed when the settings no longer name it.
+        Settings = "settings",
     }
 }
 

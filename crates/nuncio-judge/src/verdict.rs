@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use nuncio_core::string_enum;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -152,78 +153,39 @@ impl Serialize for ChangeRule {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NoticeRule {
-    /// A tool accepts more arguments.
-    InputWidened,
-    /// A tool's schema is written differently and accepts the same arguments.
-    InputRewritten,
-    /// A `format` changed, which is only an annotation.
-    FormatChanged,
-    /// Descriptions, defaults or examples in a schema changed.
-    AnnotationChanged,
-    /// A new tool uses an existing scope.
-    ToolAdded,
-    /// A tool that was removed earlier is declared again.
-    ToolReadded,
-    ToolRemoved,
-    ToolRequiredChanged,
-    TimeoutChanged,
-    /// A scope was removed, and with it all grants of it.
-    ScopeRemoved,
-    SensitivityLowered,
-    /// Text shown to people changed.
-    DisplayTextChanged,
-    /// A capability flag changed.
-    FlagChanged,
-    AgentVersionChanged,
-    /// An unknown field changed.
-    FieldChanged,
-    ManifestCleared,
+string_enum! {
+    #[derive(PartialOrd, Ord)]
+    pub enum NoticeRule {
+        /// A tool accepts more arguments.
+        InputWidened = "input_widened",
+        /// A tool's schema is written differently and accepts the same arguments.
+        InputRewritten = "input_rewritten",
+        /// A `format` changed, which is only an annotation.
+        FormatChanged = "format_changed",
+        /// Descriptions, defaults or examples in a schema changed.
+        AnnotationChanged = "annotation_changed",
+        /// A new tool uses an existing scope.
+        ToolAdded = "tool_added",
+        /// A tool that was removed earlier is declared again.
+        ToolReadded = "tool_readded",
+        ToolRemoved = "tool_removed",
+        ToolRequiredChanged = "tool_required_changed",
+        TimeoutChanged = "timeout_changed",
+        /// A scope was removed, and with it all grants of it.
+        ScopeRemoved = "scope_removed",
+        SensitivityLowered = "sensitivity_lowered",
+        /// Text shown to people changed.
+        DisplayTextChanged = "display_text_changed",
+        /// A capability flag changed.
+        FlagChanged = "flag_changed",
+        AgentVersionChanged = "agent_version_changed",
+        /// An unknown field changed.
+        FieldChanged = "field_changed",
+        ManifestCleared = "manifest_cleared",
+    }
 }
 
 impl NoticeRule {
-    pub const ALL: &[Self] = &[
-        Self::InputWidened,
-        Self::InputRewritten,
-        Self::FormatChanged,
-        Self::AnnotationChanged,
-        Self::ToolAdded,
-        Self::ToolReadded,
-        Self::ToolRemoved,
-        Self::ToolRequiredChanged,
-        Self::TimeoutChanged,
-        Self::ScopeRemoved,
-        Self::SensitivityLowered,
-        Self::DisplayTextChanged,
-        Self::FlagChanged,
-        Self::AgentVersionChanged,
-        Self::FieldChanged,
-        Self::ManifestCleared,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InputWidened => "input_widened",
-            Self::InputRewritten => "input_rewritten",
-            Self::FormatChanged => "format_changed",
-            Self::AnnotationChanged => "annotation_changed",
-            Self::ToolAdded => "tool_added",
-            Self::ToolReadded => "tool_readded",
-            Self::ToolRemoved => "tool_removed",
-            Self::ToolRequiredChanged => "tool_required_changed",
-            Self::TimeoutChanged => "timeout_changed",
-            Self::ScopeRemoved => "scope_removed",
-            Self::SensitivityLowered => "sensitivity_lowered",
-            Self::DisplayTextChanged => "display_text_changed",
-            Self::FlagChanged => "flag_changed",
-            Self::AgentVersionChanged => "agent_version_changed",
-            Self::FieldChanged => "field_changed",
-            Self::ManifestCleared => "manifest_cleared",
-        }
-    }
-
     /// The finding that the notice becomes under `reauth_on_widening`.
     #[must_use]
     pub const fn widening(self) -> Option<ChangeRule> {
@@ -233,11 +195,5 @@ impl NoticeRule {
             Self::SensitivityLowered => Some(ChangeRule::SensitivityLowered),
             _ => None,
         }
-    }
-}
-
-impl Serialize for NoticeRule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }

@@ -13,6 +13,7 @@ use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
 use nuncio_core::rate::{Rate, RateUsage};
+use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
 use super::conversations::{agent, member, person, relation_required};
@@ -81,31 +82,17 @@ pub struct StreamPiece {
     pub sealed: Arc<[u8]>,
 }
 
-/// Why a stream was aborted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamAbortReason {
-    Sender,
-    /// The sender's connection closed.
-    Gone,
-    Silent,
-    TooLong,
-    TooFast,
-    Refused,
-    Slow,
-}
-
-impl StreamAbortReason {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sender => "sender",
-            Self::Gone => "gone",
-            Self::Silent => "silent",
-            Self::TooLong => "too_long",
-            Self::TooFast => "too_fast",
-            Self::Refused => "refused",
-            Self::Slow => "slow",
-        }
+string_enum! {
+    /// Why a stream was aborted.
+    pub enum StreamAbortReason {
+        Sender = "sender",
+        /// The sender's connection closed.
+        Gone = "gone",
+        Silent = "silent",
+        TooLong = "too_long",
+        TooFast = "too_fast",
+        Refused = "refused",
+        Slow = "slow",
     }
 }
 

@@ -1,103 +1,54 @@
 //! The rules by which schema findings are classified.
 
-/// In which way the new schema refuses what the old one accepted. Each rule has a stable name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SchemaRule {
-    /// A property became required.
-    RequiredAdded,
-    TypeNarrowed,
-    /// An enumerated value was removed, or an enumeration was added.
-    EnumValueRemoved,
-    /// The constant changed, or was added.
-    ConstChanged,
-    /// Unlisted properties are no longer allowed, or their values are restricted.
-    AdditionalPropertiesClosed,
-    /// A listed property is no longer allowed.
-    PropertyRefused,
-    PropertyNamesNarrowed,
-    /// A bound on a number, a length or a count is tighter.
-    BoundTightened,
-    MultipleTightened,
-    PatternTightened,
-    UniqueItemsAdded,
-    /// Items that were allowed are refused.
-    ItemsClosed,
-    /// `contains`, or its minimum or maximum count, is stricter.
-    ContainsTightened,
-    /// An alternative was removed or narrowed.
-    BranchRemoved,
-    /// More than one alternative of a `oneOf` now matches.
-    BranchesOverlap,
-    /// `not` excludes more.
-    NotWidened,
-    /// `if`/`then`/`else` requires more.
-    ConditionTightened,
-    /// The presence of a property requires more.
-    DependencyAdded,
-    /// Parts that no other keyword evaluates are refused.
-    UnevaluatedClosed,
-    /// The schema is `false`.
-    NothingAllowed,
-    /// One of the two schemas is invalid.
-    SchemaInvalid,
-    /// Neither proved nor refuted within the budget; counts as a refusal.
-    Unknown,
+use nuncio_core::string_enum;
+
+string_enum! {
+    /// In which way the new schema refuses what the old one accepted. Each rule has a stable name.
+    #[derive(PartialOrd, Ord)]
+    pub enum SchemaRule {
+        /// A property became required.
+        RequiredAdded = "required_added",
+        TypeNarrowed = "type_narrowed",
+        /// An enumerated value was removed, or an enumeration was added.
+        EnumValueRemoved = "enum_value_removed",
+        /// The constant changed, or was added.
+        ConstChanged = "const_changed",
+        /// Unlisted properties are no longer allowed, or their values are restricted.
+        AdditionalPropertiesClosed = "additional_properties_closed",
+        /// A listed property is no longer allowed.
+        PropertyRefused = "property_refused",
+        PropertyNamesNarrowed = "property_names_narrowed",
+        /// A bound on a number, a length or a count is tighter.
+        BoundTightened = "bound_tightened",
+        MultipleTightened = "multiple_tightened",
+        PatternTightened = "pattern_tightened",
+        UniqueItemsAdded = "unique_items_added",
+        /// Items that were allowed are refused.
+        ItemsClosed = "items_closed",
+        /// `contains`, or its minimum or maximum count, is stricter.
+        ContainsTightened = "contains_tightened",
+        /// An alternative was removed or narrowed.
+        BranchRemoved = "branch_removed",
+        /// More than one alternative of a `oneOf` now matches.
+        BranchesOverlap = "branches_overlap",
+        /// `not` excludes more.
+        NotWidened = "not_widened",
+        /// `if`/`then`/`else` requires more.
+        ConditionTightened = "condition_tightened",
+        /// The presence of a property requires more.
+        DependencyAdded = "dependency_added",
+        /// Parts that no other keyword evaluates are refused.
+        UnevaluatedClosed = "unevaluated_closed",
+        /// The schema is `false`.
+        NothingAllowed = "nothing_allowed",
+        /// One of the two schemas is invalid.
+        SchemaInvalid = "schema_invalid",
+        /// Neither proved nor refuted within the budget; counts as a refusal.
+        Unknown = "unknown",
+    }
 }
 
 impl SchemaRule {
-    pub const ALL: &[Self] = &[
-        Self::RequiredAdded,
-        Self::TypeNarrowed,
-        Self::EnumValueRemoved,
-        Self::ConstChanged,
-        Self::AdditionalPropertiesClosed,
-        Self::PropertyRefused,
-        Self::PropertyNamesNarrowed,
-        Self::BoundTightened,
-        Self::MultipleTightened,
-        Self::PatternTightened,
-        Self::UniqueItemsAdded,
-        Self::ItemsClosed,
-        Self::ContainsTightened,
-        Self::BranchRemoved,
-        Self::BranchesOverlap,
-        Self::NotWidened,
-        Self::ConditionTightened,
-        Self::DependencyAdded,
-        Self::UnevaluatedClosed,
-        Self::NothingAllowed,
-        Self::SchemaInvalid,
-        Self::Unknown,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RequiredAdded => "required_added",
-            Self::TypeNarrowed => "type_narrowed",
-            Self::EnumValueRemoved => "enum_value_removed",
-            Self::ConstChanged => "const_changed",
-            Self::AdditionalPropertiesClosed => "additional_properties_closed",
-            Self::PropertyRefused => "property_refused",
-            Self::PropertyNamesNarrowed => "property_names_narrowed",
-            Self::BoundTightened => "bound_tightened",
-            Self::MultipleTightened => "multiple_tightened",
-            Self::PatternTightened => "pattern_tightened",
-            Self::UniqueItemsAdded => "unique_items_added",
-            Self::ItemsClosed => "items_closed",
-            Self::ContainsTightened => "contains_tightened",
-            Self::BranchRemoved => "branch_removed",
-            Self::BranchesOverlap => "branches_overlap",
-            Self::NotWidened => "not_widened",
-            Self::ConditionTightened => "condition_tightened",
-            Self::DependencyAdded => "dependency_added",
-            Self::UnevaluatedClosed => "unevaluated_closed",
-            Self::NothingAllowed => "nothing_allowed",
-            Self::SchemaInvalid => "schema_invalid",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The rule for refusals by a keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Self {
         match keyword {
