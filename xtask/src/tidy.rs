@@ -219,7 +219,7 @@ mod tests {
         let faults = |section: &str, dependency: &str| {
             let manifest = format!("[package]\nname = \"nuncio-confine\"\n{section}\n{dependency} = \"1\"\n");
             let mut faults = Vec::new();
-            check_dependencies(&manifest.parse().expect("valid TOML"), &mut faults);
+            check_dependencies(&manifest.parse().expect("valid TOML"), &[], &mut faults);
             faults
         };
         let linux = format!("[target.'{LINUX}'.dependencies]");

@@ -11,12 +11,14 @@ use crate::tasks::Inbox;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Run, Tool};
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::references::{ApprovalReference, PermissionSource};
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
+use nuncio_core::backoff::Backoff;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::CallAuthorization;
 pub use nuncio_core::execution::ExecutionFailure;
@@ -46,9 +48,8 @@ pub use pending_insert::PendingInsert;
 pub(crate) use pending_insert::{CommitReceiver, NotifyWhen};
 pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest, denial};
 
-/// First and longest pause before the end of a call is stored again after a failed commit.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// Delays before the end of a call is stored again after a failed commit.
+const STORE_AGAIN: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30));
 
 /// The call chain, the only way to run a tool.
 pub struct Calls {
@@ -533,7 +534,7 @@ impl<'a> CallChain<'a> {
         let finish_call = || started.clone().map(Change::FinishCall);
         let without_result = || [audit(decision.clone())].into_iter().chain(finish_call()).collect();
         let mut changes = vec![Change::Audit(record)];
-        let mut pause = FIRST_RETRY;
+        let mut failures = STORE_AGAIN.start();
         loop {
             changes.extend(self.result_changes(&ended, ran.is_some(), stops));
             changes.extend(finish_call());
@@ -543,10 +544,9 @@ impl<'a> CallChain<'a> {
                 Err(error) if error.code == Code::StoreUnavailable && ran.is_some() && self.is_execution() => {
                     tracing::error!(%error, call = %self.call.id, "the end of a call is not on disk yet; it is stored again");
                     tokio::select! {
-                        () = self.calls.runtime.clock().sleep_until(self.calls.runtime.now().after(pause)) => {}
+                        () = self.calls.runtime.clock().sleep_until(self.calls.runtime.now().after(failures.next_delay())) => {}
                         () = self.calls.runtime.closed().cancelled() => return Err(error),
                     }
-                    pause = (pause * 2).min(LONGEST_RETRY);
                     changes.push(audit(decision.clone()));
                 }
                 other => {

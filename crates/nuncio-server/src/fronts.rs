@@ -12,7 +12,7 @@ use nuncio_engine::Engine;
 use nuncio_engine::ports::Fetch;
 use nuncio_http::BodyLimits;
 use nuncio_http::front::{Front, FrontService};
-use nuncio_skill::crawl::Crawler;
+use nuncio_skill::crawl::SkillCrawler;
 use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, Skills};
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,7 @@ pub(crate) struct ServerParts<'a> {
     /// Client for the webhooks of agents' accounts.
     pub(crate) fetch_for_agents: Arc<LazyFetch>,
     /// Skills of other hosts.
-    pub(crate) crawler: &'a Crawler,
+    pub(crate) crawler: &'a SkillCrawler,
     pub(crate) anp: &'a Anp,
     /// Agents of other hosts.
     pub(crate) directory: &'a DirectoryIndex,

@@ -274,7 +274,10 @@ const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pi
 
 /// What a server that is killed leaves running is gone before its work is begun again.
 #[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(all(target_os = "linux", not(nuncio_portable))), ignore = "this build finds no programs of an earlier process")]
+#[cfg_attr(
+    not(all(target_os = "linux", not(nuncio_portable))),
+    ignore = "this build finds no programs of an earlier process"
+)]
 async fn processes_of_an_attempt_are_gone_before_the_next_begins() {
     let tool = shell_tool("leave", LEAVES);
     // The program looks for processes.

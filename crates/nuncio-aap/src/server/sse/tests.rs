@@ -26,11 +26,3 @@ fn stream_mode_omits_events_of_the_other_mode() {
     assert_eq!(encoded(StreamMode::Message, Event::Delta(OutputKind::Text, "a")), "");
     assert_eq!(encoded(StreamMode::Delta, Event::Block(OutputKind::Text, "a")), "");
 }
-
-#[test]
-fn event_id_round_trips() {
-    assert_eq!(EventId::parse("2.7"), Some(EventId { turn: 2, event: 7 }));
-    for bad in ["", "2", "2.", ".7", "2.7.1", "-1.0", "a.b", "99999999999999999999.1"] {
-        assert_eq!(EventId::parse(bad), None, "{bad}");
-    }
-}
