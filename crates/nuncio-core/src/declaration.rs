@@ -35,10 +35,10 @@ use crate::agent::Agent;
 
 pub use fault::{AgentFileFault, AgentFileFaults};
 
-use names::Names;
-use reader::Table;
-use skill::Publisher;
-use source::Source;
+use names::DeclaredNames;
+use reader::TomlTable;
+use skill::SkillPublisher;
+use source::AgentFileSource;
 
 /// Size limit of an agent file, in bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -50,7 +50,7 @@ pub const STARTER: &str = include_str!("declaration/starter.toml");
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeclaredAgent {
     pub agent: Agent,
-    /// Allowed but probably unintended, in file order.
+    /// Warnings about allowed but probably unintended declarations, in file order.
     pub notes: Vec<AgentFileFault>,
 }
 
@@ -60,7 +60,7 @@ pub struct DeclaredAgent {
 ///
 /// All faults in file order; for invalid TOML only the first syntax error.
 pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
-    let source = Source::new(file, text);
+    let source = AgentFileSource::new(file, text);
     if text.len() > MAX_BYTES {
         source.root().fault(format!("the file has {} bytes", text.len()), format!("allowed: at most {MAX_BYTES}"));
         return Err(source.into_faults());
@@ -74,7 +74,7 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
             return Err(source.into_faults());
         }
     };
-    let agent = read(&Table::root(&source, document.get_ref()));
+    let agent = read(&TomlTable::root(&source, document.get_ref()));
     match (agent, source.has_faults()) {
         (Some(agent), false) => Ok(DeclaredAgent { agent, notes: source.into_notes() }),
         _ => Err(source.into_faults()),
@@ -82,9 +82,9 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
 }
 
 /// Reads every section; a fault in one section does not stop the others.
-fn read(root: &Table<'_>) -> Option<Agent> {
-    let names = Names::collect(root);
-    let publisher = Publisher::of(root);
+fn read(root: &TomlTable<'_>) -> Option<Agent> {
+    let names = DeclaredNames::collect(root);
+    let publisher = SkillPublisher::of(root);
     let identity = agent::read(root, &publisher);
     let capabilities = capabilities::read(root);
     let brain = brain::read(root, &names);

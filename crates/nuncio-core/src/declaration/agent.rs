@@ -3,15 +3,15 @@
 use semver::Version;
 use url::Url;
 
-use super::reader::{Table, TomlItem};
-use super::skill::{self, Publisher, SkillSource, moment};
+use super::reader::{TomlItem, TomlTable};
+use super::skill::{self, SkillPublisher, SkillSource, moment};
 use super::source::cut;
 use crate::agent::{Owner, OwnerKind, Presence, Skill};
 use crate::ids::AgentName;
 use crate::time::Timestamp;
 
 /// Content of the `[agent]` section.
-pub(super) struct Identity {
+pub(super) struct AgentSection {
     pub(super) name: AgentName,
     pub(super) title: Option<String>,
     pub(super) version: Version,
@@ -22,10 +22,10 @@ pub(super) struct Identity {
     pub(super) presence: Presence,
 }
 
-/// Last part of the skill id when the whole agent is a skill.
+/// Last part of the skill id of an agent that is published as a whole.
 const WHOLE: &str = "ask";
 
-pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> {
+pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<AgentSection> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
     let name = table.name("name", AgentName::parse);
     let title = table.optional_text("title");
@@ -48,7 +48,7 @@ pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> 
     let created = table.item("created").and_then(|item| moment(&item));
     let presence = table.table("anp").map(|table| presence(&table)).unwrap_or_default();
     table.finish();
-    Some(Identity { name: name?, title, version: version?, description, owner, skill, created, presence })
+    Some(AgentSection { name: name?, title, version: version?, description, owner, skill, created, presence })
 }
 
 fn version(item: &TomlItem<'_>) -> Option<Version> {
@@ -65,7 +65,7 @@ fn version(item: &TomlItem<'_>) -> Option<Version> {
     }
 }
 
-fn owner(table: &Table<'_>) -> Option<Owner> {
+fn owner(table: &TomlTable<'_>) -> Option<Owner> {
     let kind = table.item("type").map(|item| item.choice(&OwnerKind::ALL.map(|kind| (kind.as_str(), kind))));
     let name = table.text("name");
     let url = table.item("url").and_then(|item| web_address(&item));
@@ -85,7 +85,7 @@ fn email(item: &TomlItem<'_>) -> Option<String> {
 }
 
 /// `anp = { … }`: visibility in ANP discovery.
-fn presence(table: &Table<'_>) -> Presence {
+fn presence(table: &TomlTable<'_>) -> Presence {
     let default = Presence::default();
     let listed = table.flag("listed").unwrap_or(default.listed);
     let conversation = table.flag("conversation").unwrap_or(default.conversation);

@@ -1,9 +1,9 @@
 //! The `allow` key: access of the agent's programs beyond the common set.
 
-use super::reader::Table;
+use super::reader::TomlTable;
 use crate::agent::ProgramAccess;
 
-pub(super) fn read(root: &Table<'_>) -> ProgramAccess {
+pub(super) fn read(root: &TomlTable<'_>) -> ProgramAccess {
     let Some(table) = root.table("allow") else { return ProgramAccess::default() };
     let read = paths(&table, "read");
     let write = paths(&table, "write");
@@ -12,7 +12,7 @@ pub(super) fn read(root: &Table<'_>) -> ProgramAccess {
     ProgramAccess { read, write, unix }
 }
 
-fn paths(table: &Table<'_>, key: &'static str) -> Vec<String> {
+fn paths(table: &TomlTable<'_>, key: &'static str) -> Vec<String> {
     let Some(item) = table.item(key) else { return Vec::new() };
     let paths = item.distinct_texts().unwrap_or_default();
     for path in paths.iter().filter(|path| path.contains('\0') || path.starts_with('~') && !is_home(path)) {

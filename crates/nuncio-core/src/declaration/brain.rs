@@ -2,8 +2,8 @@
 
 use super::agent::web_address;
 use super::intents;
-use super::names::Names;
-use super::reader::Table;
+use super::names::DeclaredNames;
+use super::reader::TomlTable;
 use super::run;
 use super::templates::{self, TemplateUse};
 use crate::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec};
@@ -28,8 +28,8 @@ const KINDS: [(&str, Kind); 5] = [
     ("aap", Kind::Aap),
 ];
 
-/// Without `[brain]` the agent has a rules brain.
-pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Option<BrainSpec> {
+/// Reads `[brain]`; without the section the agent has a rules brain.
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<BrainSpec> {
     let Some(table) = root.table("brain") else {
         return Some(rules(root, names, RulesSpec::default()));
     };
@@ -56,24 +56,24 @@ pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Option<BrainSpec> {
     brain
 }
 
-fn rules(root: &Table<'_>, names: &Names<'_>, mut rules: RulesSpec) -> BrainSpec {
+fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, mut rules: RulesSpec) -> BrainSpec {
     rules.intents = intents::read(root, names);
     if !root.has("intent") {
         let spot = root.key_spot("brain").unwrap_or_else(|| root.spot.here("brain"));
-        spot.note("it understands nothing", "a rules brain needs [[intent]] sections");
+        spot.note("the brain matches no message", "a rules brain needs [[intent]] sections");
     }
     BrainSpec::Rules(rules)
 }
 
-fn process(table: &Table<'_>, names: &Names<'_>) -> Option<CommandRun> {
+fn process(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<CommandRun> {
     let argv = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
     let argv = argv.and_then(|item| run::argv(&item));
     let env = table.table("env").map(|table| run::env(&table, TemplateUse::Thinking, names));
     Some(CommandRun { argv: argv?, env: env.unwrap_or_default() })
 }
 
-fn aap(table: &Table<'_>, names: &Names<'_>) -> Option<AapSpec> {
-    let url = table.required("url", "where the other server's AAP interface begins");
+fn aap(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<AapSpec> {
+    let url = table.required("url", "the base URL of the other server's AAP interface");
     let url = url.and_then(|item| web_address(&item));
     let agent = table.item("agent").and_then(|item| item.name(AgentName::parse));
     let key = table.item("key").and_then(|item| names.secret(&item));

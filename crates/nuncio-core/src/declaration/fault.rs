@@ -5,16 +5,16 @@ use std::fmt;
 /// An error or a warning about an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFileFault {
-    /// File name as given to the parser.
+    /// Name of the agent file as given to the parser.
     pub file: String,
-    /// Starts at 1.
+    /// Line of the fault; starts at 1.
     pub line: usize,
-    /// Starts at 1, in characters.
+    /// Column of the fault in characters; starts at 1.
     pub column: usize,
-    /// For example `tool "make_reservation".scope`; empty for the whole file.
+    /// Key with the fault, for example `tool "make_reservation".scope`; empty for the whole file.
     pub key: String,
     pub found: String,
-    /// What is allowed, or what was probably meant.
+    /// What the agent file may contain instead, or what was probably meant.
     pub help: Option<String>,
 }
 

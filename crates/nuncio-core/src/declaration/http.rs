@@ -1,26 +1,30 @@
 //! `run = { http = … }`: an HTTP request.
 
-use super::names::{Input, Names};
-use super::reader::{Table, TomlItem};
+use super::names::{DeclaredNames, ToolArguments};
+use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
 use crate::agent::{HttpMethod, HttpRun};
 use crate::template::Template;
 
-pub(super) fn read(table: &Table<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<HttpRun> {
+pub(super) fn read(table: &TomlTable<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
     let method = match table.item("method") {
         Some(item) => item.choice(&methods),
         None => Some(HttpMethod::Get),
     };
-    let url = table.required("url", "where the request goes").and_then(|item| address(&item, input, names));
+    let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
     let headers = table.table("headers").map(|table| headers(&table, TemplateUse::Sent(input), names));
     let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::Sent(input), names));
     table.finish();
     Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
 }
 
-pub(super) fn headers(table: &Table<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+pub(super) fn headers(
+    table: &TomlTable<'_>,
+    used: TemplateUse<'_>,
+    names: &DeclaredNames<'_>,
+) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if !is_header_name(name) {
             return Err("the name of a header");
@@ -29,14 +33,14 @@ pub(super) fn headers(table: &Table<'_>, used: TemplateUse<'_>, names: &Names<'_
     })
 }
 
-/// RFC 9110, section 5.6.2: token.
+/// Whether `name` is a token (RFC 9110, section 5.6.2).
 pub(super) fn is_header_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
 }
 
 /// A URL template with a literal scheme. Values are percent-encoded, so a value could never supply the scheme.
-fn address(item: &TomlItem<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Template> {
+fn address(item: &TomlItem<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::names::Names;
-use super::reader::{Table, TomlItem};
+use super::names::DeclaredNames;
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::slots;
 use super::source::cut;
@@ -11,12 +11,12 @@ use super::templates::{self, TemplateUse};
 use crate::agent::Intent;
 use crate::ids::{BackendName, ToolName};
 
-pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<Intent> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<Intent> {
     let tables = root.tables("intent", "name");
     tables.iter().filter_map(|table| intent(table, names)).collect()
 }
 
-fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
+fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
     let name = table.name("name", BackendName::parse);
     let keywords = table.item("keywords").and_then(|item| item.distinct_texts());
     let tool = table.item("tool").and_then(|item| names.tool(&item));
@@ -33,7 +33,7 @@ fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
         None
     };
     if !table.has("keywords") && !table.has("patterns") {
-        table.spot.fault("nothing a person says can mean it", "needed: keywords, patterns or both");
+        table.spot.fault("the intent can never match", "needed: keywords, patterns or both");
     }
     if let Some(tool) = &tool {
         note_unfilled(table, tool, &slot_names, names);
@@ -65,7 +65,7 @@ fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
 }
 
 /// Warns about required tool arguments without a slot: every call would be refused.
-fn note_unfilled(table: &Table<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &Names<'_>) {
+fn note_unfilled(table: &TomlTable<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &DeclaredNames<'_>) {
     let required = names.input(tool).map(|input| input.required.as_slice()).unwrap_or_default();
     for argument in required.iter().filter(|argument| !slots.contains(*argument)) {
         let known = similar::list(slots.iter().copied());

@@ -6,20 +6,20 @@ use toml::de::DeValue;
 
 use super::agent::web_address;
 use super::http;
-use super::names::Names;
-use super::reader::{Table, TomlItem};
+use super::names::DeclaredNames;
+use super::reader::{TomlItem, TomlTable};
 use super::run;
 use super::templates::TemplateUse;
 use crate::agent::{McpImport, McpServer, McpTransport};
 use crate::ids::{BackendName, ToolName};
 
-pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<McpServer> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<McpServer> {
     let tables = root.tables("mcp", "name");
     let mut taken = BTreeSet::new();
     tables.iter().filter_map(|table| server(table, names, &mut taken)).collect()
 }
 
-fn server(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServer> {
+fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServer> {
     let name = table.name("name", BackendName::parse);
     let transport = transport(table, names);
     let import = import(table, names, taken);
@@ -27,29 +27,29 @@ fn server(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) 
     Some(McpServer { name: name?, transport: transport?, import })
 }
 
-fn transport(table: &Table<'_>, names: &Names<'_>) -> Option<McpTransport> {
+fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTransport> {
     let kind = table.one_of(&["command", "url"]);
     let argv = table.item("command").and_then(|item| run::argv(&item));
     let url = table.item("url").and_then(|item| web_address(&item));
     match kind? {
         "command" => {
-            table.refuse("headers", "only beside \"url\"");
+            table.refuse("headers", "allowed only with \"url\"");
             let env = table.table("env").map(|table| run::env(&table, TemplateUse::Started, names));
             Some(McpTransport::Stdio { argv: argv?, env: env.unwrap_or_default() })
         }
         _ => {
-            table.refuse("env", "only beside \"command\"");
+            table.refuse("env", "allowed only with \"command\"");
             let headers = table.table("headers").map(|table| http::headers(&table, TemplateUse::Started, names));
             Some(McpTransport::Http { url: url?, headers: headers.unwrap_or_default() })
         }
     }
 }
 
-fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpImport> {
+fn import(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpImport> {
     let item = table.item("import").filter(|item| item.value.as_bool() != Some(false));
     let Some(item) = item else {
         for key in ["scope", "expose", "human_authorization"] {
-            table.refuse(key, "it is about imported tools, and the server has no \"import\"");
+            table.refuse(key, "applies only to imported tools, and the server has no \"import\"");
         }
         return None;
     };
@@ -68,14 +68,14 @@ fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) 
 }
 
 /// Imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
-fn listed(item: &TomlItem<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
+fn listed(item: &TomlItem<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
     let mut tools = Vec::new();
     for item in item.some_list("a list of tool names")? {
         let name = item.name(ToolName::parse)?;
         if names.has_tool(name.as_str()) {
             item.spot.fault(format!("there is a [[tool]] {name:?} too"), "allowed: either the import or the [[tool]]");
         } else if !taken.insert(name.clone()) {
-            item.spot.fault(format!("{name:?} is imported already"), "allowed: each name once");
+            item.spot.fault(format!("{name:?} is already imported"), "allowed: each name once");
         }
         tools.push(name);
     }

@@ -6,27 +6,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::de::DeValue;
 
-use super::reader::{Table, TomlItem};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
 
-pub(super) struct Names<'a> {
-    tools: BTreeMap<&'a str, Input<'a>>,
+pub(super) struct DeclaredNames<'a> {
+    tools: BTreeMap<&'a str, ToolArguments<'a>>,
     scopes: BTreeSet<&'a str>,
     servers: BTreeSet<&'a str>,
     secrets: BTreeSet<&'a str>,
     options: BTreeMap<&'a str, Secrecy>,
-    /// Declared tools, and tools imported by name from MCP servers.
+    /// Names of declared tools, and of tools imported by name from MCP servers.
     callable: BTreeSet<&'a str>,
-    /// Whether some MCP server imports all its tools, whose names are unknown here.
+    /// Whether some MCP server imports all its tools, whose names are unknown to the parser.
     imports_all: bool,
 }
 
 /// The arguments of a tool, as far as its schema lists them.
 #[derive(Default)]
-pub(super) struct Input<'a> {
-    /// `None` when the schema lists no properties.
+pub(super) struct ToolArguments<'a> {
+    /// Names of the arguments; `None` when the schema lists no properties.
     pub(super) properties: Option<BTreeSet<&'a str>>,
     pub(super) required: Vec<&'a str>,
 }
@@ -34,16 +34,16 @@ pub(super) struct Input<'a> {
 /// Whether the value of an option may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrecy {
-    /// Visible to everyone who may see the session.
+    /// The option's value is visible to everyone who may see the session.
     Shown,
-    /// Never shown.
+    /// The option's value is never shown.
     Secret,
 }
 
-impl<'a> Names<'a> {
+impl<'a> DeclaredNames<'a> {
     /// Collects the names and reports duplicates.
-    pub(super) fn collect(root: &Table<'a>) -> Self {
-        let secrecy = |option: &Table<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
+    pub(super) fn collect(root: &TomlTable<'a>) -> Self {
+        let secrecy = |option: &TomlTable<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
             Some("secret") => Secrecy::Secret,
             _ => Secrecy::Shown,
         };
@@ -53,8 +53,10 @@ impl<'a> Names<'a> {
         unique(root, "interface", "name", "interface");
         let servers = unique(root, "mcp", "name", "MCP server");
         let imports = || servers.values().filter_map(|server| server.peek("import"));
-        let tools: BTreeMap<_, _> =
-            unique(root, "tool", "name", "tool").into_iter().map(|(name, tool)| (name, Input::of(&tool))).collect();
+        let tools: BTreeMap<_, _> = unique(root, "tool", "name", "tool")
+            .into_iter()
+            .map(|(name, tool)| (name, ToolArguments::of(&tool)))
+            .collect();
         let imported = imports().flat_map(|import| texts(&import));
         Self {
             scopes: unique(root, "scope", "id", "scope").into_keys().collect(),
@@ -86,7 +88,7 @@ impl<'a> Names<'a> {
     }
 
     /// The arguments of a tool that the file declares.
-    pub(super) fn input(&self, tool: &ToolName) -> Option<&Input<'a>> {
+    pub(super) fn input(&self, tool: &ToolName) -> Option<&ToolArguments<'a>> {
         self.tools.get(tool.as_str())
     }
 
@@ -100,7 +102,7 @@ impl<'a> Names<'a> {
         self.knows_secret(item, name.as_str()).then_some(name)
     }
 
-    /// Checks that the secret is declared, and reports a fault otherwise.
+    /// Checks that a secret is declared, and reports a fault otherwise.
     pub(super) fn knows_secret(&self, item: &TomlItem<'_>, name: &str) -> bool {
         let known = self.secrets.contains(name);
         if !known {
@@ -124,7 +126,7 @@ impl<'a> Names<'a> {
         match (self.options.get(name.as_str()), secrecy) {
             (Some(Secrecy::Shown), Secrecy::Secret) => {
                 item.spot.fault(
-                    format!("{name:?} is shown to whoever reads the session"),
+                    format!("{name:?} is visible to everyone who can read the session"),
                     r#"allowed: an option of type "secret""#,
                 );
             }
@@ -142,9 +144,9 @@ impl<'a> Names<'a> {
     }
 }
 
-impl<'a> Input<'a> {
+impl<'a> ToolArguments<'a> {
     /// Reads the arguments from the tool's input schema.
-    pub(super) fn of(tool: &Table<'a>) -> Self {
+    pub(super) fn of(tool: &TomlTable<'a>) -> Self {
         let schema = tool.peek("input");
         let schema = schema.as_ref().and_then(|item| item.value.as_table());
         let Some(schema) = schema else {
@@ -163,15 +165,15 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The sections by name. A repeated name is a fault of the later section.
-fn unique<'a>(root: &Table<'a>, section: &'static str, key: &str, what: &str) -> BTreeMap<&'a str, Table<'a>> {
-    let mut seen: BTreeMap<&str, Table<'_>> = BTreeMap::new();
+/// Collects the sections by name. A repeated name is a fault of the later section.
+fn unique<'a>(root: &TomlTable<'a>, section: &'static str, key: &str, what: &str) -> BTreeMap<&'a str, TomlTable<'a>> {
+    let mut seen: BTreeMap<&str, TomlTable<'_>> = BTreeMap::new();
     for (name, table) in root.peek_named(section, key) {
         if let Some(first) = seen.get(name) {
             if let Some(item) = table.peek(key) {
                 let line = first.spot.line();
                 item.spot.fault(
-                    format!("the {what} at line {line} has this {key} already"),
+                    format!("the {what} at line {line} already has this {key}"),
                     format!("allowed: one that no other {what} has"),
                 );
             }
@@ -188,7 +190,7 @@ fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&st
         return true;
     }
     let help = if declared.is_empty() {
-        format!("the file has no [[{section}]] at all")
+        format!("the file has no [[{section}]] sections")
     } else {
         similar::help(name, "declared", declared.iter().copied())
     };

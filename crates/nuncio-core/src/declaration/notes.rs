@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::reader::Table;
+use super::reader::TomlTable;
 use super::templates::secrets_in;
 use crate::agent::{Agent, BrainSpec, McpTransport, Run, Sensitivity};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
 /// Warns about declarations that nothing uses.
-pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
+pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     let imports = || agent.mcp.iter().filter_map(|server| Some((server, server.import.as_ref()?)));
 
     let scopes = agent.tools.iter().filter_map(|tool| tool.scope.as_ref());
@@ -17,7 +17,7 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     let scopes: BTreeSet<_> = scopes.map(ScopeId::as_str).collect();
     for (id, table) in root.peek_named("scope", "id") {
         if !scopes.contains(id) {
-            table.spot.note("no tool needs it", "give it to a tool, or leave it out");
+            table.spot.note("no tool needs this scope", "use it in a tool, or remove it");
         }
     }
 
@@ -35,16 +35,16 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
     for (name, table) in root.peek_named("mcp", "name") {
         if !servers.contains(name) {
-            table.spot.note("no tool runs on it", "import its tools, or name it in a tool's run");
+            table.spot.note("no tool uses this server", "import its tools, or name it in a tool's run");
         }
     }
 
     let key = agent.brain.key().map(ToString::to_string);
     let named: BTreeSet<_> = templates(agent).into_iter().flat_map(secrets_in).chain(key).collect();
     let secrets = root.peek("secrets").and_then(|item| item.table());
-    for (name, item) in secrets.iter().flat_map(Table::entries) {
+    for (name, item) in secrets.iter().flat_map(TomlTable::entries) {
         if !named.contains(name) {
-            item.spot.note("no template names it", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
+            item.spot.note("no template uses this secret", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
         }
     }
 
@@ -57,14 +57,14 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
             .tool(name)
             .is_some_and(|tool| !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, Run::Device(_)))
         {
-            table.spot.note("nobody can call it", "it is hidden, and no intent names it");
+            table.spot.note("the tool cannot be called", "it is hidden, and no intent uses it");
         }
     }
 }
 
 /// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
-pub(super) fn low_mutating_scopes(agent: &Agent, root: &Table<'_>) {
+pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
     let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, Run::Device(_)));
     let imports = agent.mcp.iter().filter_map(|server| server.import.as_ref()?.scope.as_ref());
     let used: BTreeSet<_> = server_tools.filter_map(|tool| tool.scope.as_ref()).chain(imports).collect();

@@ -1,6 +1,6 @@
 //! The `[[option]]` sections: options that a client may set per session.
 
-use super::reader::{Table, TomlItem};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use crate::agent::{AgentOption, OptionKind};
@@ -15,11 +15,11 @@ enum Kind {
 
 const KINDS: [(&str, Kind); 3] = [("text", Kind::Text), ("secret", Kind::Secret), ("select", Kind::Select)];
 
-pub(super) fn read(root: &Table<'_>) -> Vec<AgentOption> {
+pub(super) fn read(root: &TomlTable<'_>) -> Vec<AgentOption> {
     root.tables("option", "name").iter().filter_map(option).collect()
 }
 
-fn option(table: &Table<'_>) -> Option<AgentOption> {
+fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
     let name = table.name("name", OptionName::parse);
     let kind = table.choice("type", &KINDS);
     let title = table.optional_text("title");

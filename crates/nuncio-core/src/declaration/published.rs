@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::agent::web_address;
-use super::names::Names;
-use super::reader::{Table, TomlItem};
+use super::names::DeclaredNames;
+use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use crate::agent::{Capability, ElsewhereInterface, Information, InformationLocation, InterfaceKind, Tool};
 use crate::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 
-/// Upper limit of sections of one kind.
+/// Upper limit of `[[information]]`, `[[capability]]` or `[[interface]]` sections, each.
 const MAX_SECTIONS: usize = 256;
 
-pub(super) fn information(root: &Table<'_>) -> Vec<Information> {
+pub(super) fn information(root: &TomlTable<'_>) -> Vec<Information> {
     let tables = root.tables("information", "description");
     bounded(&tables, "information");
     let mut taken = BTreeMap::new();
     tables.iter().filter_map(|table| one_information(table, &mut taken)).collect()
 }
 
-fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Information> {
+fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Information> {
     let kind = table.text("type");
     let description = table.text("description");
     let given = table.one_of(&["url", "file"]);
@@ -34,12 +34,12 @@ fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Op
     Some(Information { kind: kind?, description: description?, source: source? })
 }
 
-/// A file with a unique name: the folder is not part of the published URL.
+/// Reads the name of a published file. It must be unique without its folder, which is not part of the published URL.
 fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
     let path = item.name(InformationPath::parse)?;
     if let Some(line) = taken.get(path.stem()) {
         item.spot.fault(
-            format!("the file at line {line} is called {:?} already", path.stem()),
+            format!("the file at line {line} already has the name {:?}", path.stem()),
             "allowed: a name that no other file has, whatever its folder",
         );
     } else {
@@ -49,13 +49,13 @@ fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Info
 }
 
 /// Reads `[[capability]]`.
-pub(super) fn abilities(root: &Table<'_>, names: &Names<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
+pub(super) fn abilities(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
     let tables = root.tables("capability", "id");
     bounded(&tables, "capability");
     tables.iter().filter_map(|table| ability(table, names, tools)).collect()
 }
 
-fn ability(table: &Table<'_>, names: &Names<'_>, declared: &[Arc<Tool>]) -> Option<Capability> {
+fn ability(table: &TomlTable<'_>, names: &DeclaredNames<'_>, declared: &[Arc<Tool>]) -> Option<Capability> {
     let id = table.name("id", CapabilityId::parse);
     let name = table.text("name");
     let description = table.text("description");
@@ -75,20 +75,20 @@ fn ability(table: &Table<'_>, names: &Names<'_>, declared: &[Arc<Tool>]) -> Opti
     })
 }
 
-fn tools(item: &TomlItem<'_>, names: &Names<'_>) -> Option<Vec<ToolName>> {
+fn tools(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>> {
     // Every item is read, so that the faults of all items are reported.
     let tools: Vec<_> = item.some_list("a list of tools")?.iter().map(|item| names.tool(item)).collect();
     tools.into_iter().collect()
 }
 
 /// Reads `[[interface]]`.
-pub(super) fn interfaces(root: &Table<'_>) -> Vec<ElsewhereInterface> {
+pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ElsewhereInterface> {
     let tables = root.tables("interface", "name");
     bounded(&tables, "interface");
     tables.iter().filter_map(interface).collect()
 }
 
-fn interface(table: &Table<'_>) -> Option<ElsewhereInterface> {
+fn interface(table: &TomlTable<'_>) -> Option<ElsewhereInterface> {
     let name = table.name("name", BackendName::parse);
     let kind = match table.item("type") {
         Some(item) => item.choice(&InterfaceKind::ALL.map(|kind| (kind.as_str(), kind))),
@@ -111,7 +111,7 @@ fn interface(table: &Table<'_>) -> Option<ElsewhereInterface> {
     })
 }
 
-fn bounded(tables: &[Table<'_>], section: &str) {
+fn bounded(tables: &[TomlTable<'_>], section: &str) {
     if let Some(one_more) = tables.get(MAX_SECTIONS) {
         one_more.spot.fault(
             format!("one of {} sections [[{}]]", tables.len(), cut(section)),

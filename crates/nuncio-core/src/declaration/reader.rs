@@ -10,29 +10,29 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::similar;
-use super::source::{Source, Spot, cut};
+use super::source::{AgentFileSource, FilePosition, cut};
 use crate::ids::InvalidName;
 
 /// A table that records which of its keys were read.
-pub(super) struct Table<'a> {
-    pub(super) spot: Spot<'a>,
+pub(super) struct TomlTable<'a> {
+    pub(super) spot: FilePosition<'a>,
     entries: &'a DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
 }
 
-/// A value with its position in the file.
+/// A TOML value with its position in the file.
 pub(super) struct TomlItem<'a> {
-    pub(super) spot: Spot<'a>,
+    pub(super) spot: FilePosition<'a>,
     pub(super) value: &'a DeValue<'a>,
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn root(source: &'a Source<'a>, entries: &'a DeTable<'a>) -> Self {
+impl<'a> TomlTable<'a> {
+    pub(super) fn root(source: &'a AgentFileSource<'a>, entries: &'a DeTable<'a>) -> Self {
         Self::new(source.root(), entries)
     }
 
-    fn new(spot: Spot<'a>, entries: &'a DeTable<'a>) -> Self {
+    fn new(spot: FilePosition<'a>, entries: &'a DeTable<'a>) -> Self {
         Self { spot, entries, known: RefCell::default(), refused: RefCell::default() }
     }
 
@@ -51,12 +51,12 @@ impl<'a> Table<'a> {
         item
     }
 
-    /// Whether the key exists. Does not mark it as read.
+    /// Whether the table has the key. Does not mark the key as read.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// The value of a key. Does not mark it as read.
+    /// The value of a key. Does not mark the key as read.
     pub(super) fn peek(&self, key: &str) -> Option<TomlItem<'a>> {
         self.entries.get(key).map(|value| TomlItem::new(&self.spot, key, value))
     }
@@ -72,7 +72,7 @@ impl<'a> Table<'a> {
     }
 
     /// A required name.
-    pub(super) fn name<T>(&self, key: &'static str, parse: Parse<T>) -> Option<T> {
+    pub(super) fn name<T>(&self, key: &'static str, parse: NameParser<T>) -> Option<T> {
         self.required(key, "a text")?.name(parse)
     }
 
@@ -92,12 +92,12 @@ impl<'a> Table<'a> {
     }
 
     /// The table `[key]`.
-    pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+    pub(super) fn table(&self, key: &'static str) -> Option<TomlTable<'a>> {
         self.item(key)?.table()
     }
 
     /// The tables `[[key]]`. The value of `name`, if present, identifies each table in faults.
-    pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<Table<'a>> {
+    pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<TomlTable<'a>> {
         let Some(item) = self.item(key) else {
             return Vec::new();
         };
@@ -118,8 +118,8 @@ impl<'a> Table<'a> {
         tables.iter().enumerate().filter_map(read).collect()
     }
 
-    /// The tables under `[[key]]` that have a name. Does not mark them as read.
-    pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, Table<'a>)> {
+    /// The tables under `[[key]]` that have a name. Does not mark the tables as read.
+    pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, TomlTable<'a>)> {
         let Some(item) = self.peek(key) else {
             return Vec::new();
         };
@@ -128,12 +128,12 @@ impl<'a> Table<'a> {
             let entries = section.get_ref().as_table()?;
             let own_name = entries.get(name)?.get_ref().as_str()?;
             let spot = item.spot.named(section.span().start, own_name);
-            Some((own_name, Table::new(spot, entries)))
+            Some((own_name, TomlTable::new(spot, entries)))
         };
         sections.filter_map(read).collect()
     }
 
-    /// The one key of several that is present. None or more than one is a fault.
+    /// The one key of several that is present. No such key or more than one is a fault.
     pub(super) fn one_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter().for_each(|key| self.know(key));
         let listed = similar::list(keys.iter().copied());
@@ -144,7 +144,7 @@ impl<'a> Table<'a> {
         };
         for second in given {
             if let Some(spot) = self.key_spot(second) {
-                spot.fault(format!("stands beside {first:?}"), format!("allowed: only one of {listed}"));
+                spot.fault(format!("not allowed together with {first:?}"), format!("allowed: only one of {listed}"));
             }
         }
         Some(first)
@@ -171,7 +171,7 @@ impl<'a> Table<'a> {
         self.spot.here(key).fault("missing", format!("needed: {what}"));
     }
 
-    /// Reports a key that is allowed elsewhere but not here.
+    /// Reports a key that is not allowed in this table, with the reason.
     pub(super) fn refuse(&self, key: &'static str, why: &str) {
         self.refused.borrow_mut().push(key);
         if let Some(spot) = self.key_spot(key) {
@@ -201,18 +201,18 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Position of the key itself, not of its value.
-    pub(super) fn key_spot(&self, key: &str) -> Option<Spot<'a>> {
+    /// Position of the key in the file, not of its value.
+    pub(super) fn key_spot(&self, key: &str) -> Option<FilePosition<'a>> {
         let (found, _) = self.entries.get_key_value(key)?;
         Some(self.spot.inside(found.span().start, &segment(key)))
     }
 }
 
 /// A function that parses a name.
-pub(super) type Parse<T> = fn(&str) -> Result<T, InvalidName>;
+pub(super) type NameParser<T> = fn(&str) -> Result<T, InvalidName>;
 
 impl<'a> TomlItem<'a> {
-    fn new(outer: &Spot<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
+    fn new(outer: &FilePosition<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
         let spot = outer.inside(value.span().start, &segment(key));
         Self { spot, value: value.get_ref() }
     }
@@ -221,7 +221,7 @@ impl<'a> TomlItem<'a> {
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.any_text()?;
         if text.trim().is_empty() {
-            self.spot.fault("found an empty text", "allowed: a text with something in it");
+            self.spot.fault("found an empty text", "allowed: a non-empty text");
             return None;
         }
         Some(text)
@@ -236,7 +236,7 @@ impl<'a> TomlItem<'a> {
         text
     }
 
-    pub(super) fn name<T>(&self, parse: Parse<T>) -> Option<T> {
+    pub(super) fn name<T>(&self, parse: NameParser<T>) -> Option<T> {
         match parse(self.any_text()?) {
             Ok(name) => Some(name),
             Err(InvalidName { what, found, rule }) => {
@@ -299,9 +299,9 @@ impl<'a> TomlItem<'a> {
         number
     }
 
-    pub(super) fn table(&self) -> Option<Table<'a>> {
+    pub(super) fn table(&self) -> Option<TomlTable<'a>> {
         if let DeValue::Table(entries) = self.value {
-            return Some(Table::new(self.spot.clone(), entries));
+            return Some(TomlTable::new(self.spot.clone(), entries));
         }
         self.wrong_kind(match self.value {
             DeValue::Array(array) if is_sections(array) => "a single table, in single brackets",
@@ -341,7 +341,7 @@ impl<'a> TomlItem<'a> {
     pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
-            self.spot.fault("found an empty list", format!("allowed: {what}, with something in it"));
+            self.spot.fault("found an empty list", format!("allowed: {what}, not empty"));
             return None;
         }
         Some(items)

@@ -6,18 +6,18 @@ mod human;
 mod skill;
 
 use super::http;
-use super::names::{Input, Names};
-use super::reader::{Table, TomlItem};
+use super::names::{DeclaredNames, ToolArguments};
+use super::reader::{TomlItem, TomlTable};
 use super::templates::{self, TemplateUse};
 use crate::agent::{AnpRun, CommandRun, Run};
 use crate::ids::ToolName;
 use crate::template::Template;
 
 pub(super) fn read(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     own_name: Option<&ToolName>,
-    input: &Input<'_>,
-    names: &Names<'_>,
+    input: &ToolArguments<'_>,
+    names: &DeclaredNames<'_>,
 ) -> Option<Run> {
     let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer", "device"]);
     let server = table.item("mcp").and_then(|item| names.server(&item));
@@ -34,7 +34,7 @@ pub(super) fn read(
             None => own_name.cloned(),
         },
         _ => {
-            table.refuse("tool", "it names the tool of an MCP server: only beside \"mcp\"");
+            table.refuse("tool", "the tool of an MCP server: allowed only with \"mcp\"");
             None
         }
     };
@@ -44,14 +44,14 @@ pub(super) fn read(
             None => own_name.map(ToString::to_string),
         },
         _ => {
-            table.refuse("method", "it names the method of another agent: only beside \"anp\"");
+            table.refuse("method", "the method of another agent: allowed only with \"anp\"");
             None
         }
     };
     let env = match kind {
         Some("command") => table.table("env").map(|table| env(&table, TemplateUse::Sent(input), names)),
         _ => {
-            table.refuse("env", "only beside \"command\"");
+            table.refuse("env", "allowed only with \"command\"");
             None
         }
     };
@@ -74,18 +74,21 @@ pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
         let text = if index == 0 { word.text()? } else { word.any_text()? };
         if text.contains('\0') {
-            word.spot.fault("holds a NUL character", "allowed: what a program can be given");
+            word.spot.fault("contains a NUL character", "allowed: a text without NUL");
             return None;
         }
         if text.contains("{{") {
-            word.spot.note("is not a template", "it is passed as it stands; only environment values are filled in");
+            word.spot.note(
+                "is not expanded as a template",
+                "arguments are passed unchanged; only environment values are templates",
+            );
         }
         argv.push(text.to_owned());
     }
     Some(argv)
 }
 
-pub(super) fn env(table: &Table<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+pub(super) fn env(table: &TomlTable<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err("the name of an environment variable");

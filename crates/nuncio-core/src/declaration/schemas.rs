@@ -69,12 +69,12 @@ fn json(item: &TomlItem<'_>) -> Option<Value> {
         DeValue::Float(number) => {
             let value = number.as_str().parse().ok().and_then(Number::from_f64).map(Value::Number);
             if value.is_none() {
-                item.wrong_kind("a number that JSON can write");
+                item.wrong_kind("a finite number");
             }
             value
         }
         DeValue::Datetime(_) => {
-            item.wrong_kind("what JSON has; write a date as a text, in quotes");
+            item.wrong_kind("a JSON value; write a date as a text in quotes");
             None
         }
         DeValue::Array(_) => {

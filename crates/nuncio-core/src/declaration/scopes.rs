@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{Table, TomlItem};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use crate::agent::{Scope, Sensitivity};
 use crate::ids::ScopeId;
@@ -13,11 +13,11 @@ use crate::text::{LocalText, is_language};
 const SENSITIVITIES: [(&str, Sensitivity); 3] =
     [("low", Sensitivity::Low), ("medium", Sensitivity::Medium), ("high", Sensitivity::High)];
 
-pub(super) fn read(root: &Table<'_>) -> Vec<Scope> {
+pub(super) fn read(root: &TomlTable<'_>) -> Vec<Scope> {
     root.tables("scope", "id").iter().filter_map(scope).collect()
 }
 
-fn scope(table: &Table<'_>) -> Option<Scope> {
+fn scope(table: &TomlTable<'_>) -> Option<Scope> {
     let id = table.name("id", ScopeId::parse);
     let label = table.required("label", "a text, or one for each language").and_then(|item| local_text(&item));
     let description = table.item("description").and_then(|item| local_text(&item));
@@ -30,19 +30,19 @@ fn scope(table: &Table<'_>) -> Option<Scope> {
     Some(scope)
 }
 
-/// A translation key.
+/// Reads a translation key.
 pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if text.len() > 200 || !text.bytes().all(fits) {
         let allowed = r#"allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label""#;
-        item.spot.fault("is no key into a bundle of texts", allowed);
+        item.spot.fault("is not a translation key", allowed);
         return None;
     }
     Some(text.to_owned())
 }
 
-/// A text, or a table of texts by language.
+/// Reads a text, or a table of texts by language.
 pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
     if let DeValue::String(_) = item.value {
         return item.text().map(LocalText::english);
@@ -67,7 +67,7 @@ pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
 }
 
 /// Warns about languages in which the scope has a label but no description.
-fn note_untold(table: &Table<'_>, scope: &Scope) {
+fn note_untold(table: &TomlTable<'_>, scope: &Scope) {
     let Some(description) = &scope.description else {
         if scope.sensitivity == Sensitivity::High {
             table.spot.here("description").note(

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::reader::{Table, TomlItem};
+use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use crate::agent::SecretSource;
 use crate::ids::BackendName;
 
-pub(super) fn read(root: &Table<'_>) -> Vec<(BackendName, SecretSource)> {
+pub(super) fn read(root: &TomlTable<'_>) -> Vec<(BackendName, SecretSource)> {
     let Some(table) = root.table("secrets") else {
         return Vec::new();
     };
@@ -18,7 +18,7 @@ fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)
     let nameable = is_identifier(name).then(|| BackendName::parse(name).ok()).flatten();
     if nameable.is_none() {
         item.spot.fault(
-            format!("{:?} could not be named in a template", cut(name)),
+            format!("{:?} cannot be used in a template", cut(name)),
             "allowed: 1 to 64 letters, digits and '_', not beginning with a digit",
         );
     }
@@ -46,7 +46,7 @@ fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
     }
 }
 
-/// Whether a template can refer to the name: `secrets.a-b` would be a subtraction.
+/// Whether templates can refer to a secret of this name: `secrets.a-b` would be a subtraction.
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

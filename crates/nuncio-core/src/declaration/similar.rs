@@ -1,8 +1,8 @@
 //! Suggestions for misspelt words ("did you mean …?").
 
-/// Longer candidate lists are not searched, to bound the time.
+/// Largest number of candidates that are searched for a similar word, to bound the time.
 const MAX_CANDIDATES: usize = 100;
-/// Longer words are not compared.
+/// Length of the longest word, in characters, for which a similar word is searched.
 const MAX_LENGTH: usize = 64;
 
 /// The candidate that is closest to `word`, if one is close enough.

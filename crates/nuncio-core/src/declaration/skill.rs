@@ -9,13 +9,13 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::agent::web_address;
-use super::reader::{Table, TomlItem};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use crate::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod};
 use crate::time::Timestamp;
 
-pub(super) use defaults::{Publisher, SkillSource};
+pub(super) use defaults::{SkillPublisher, SkillSource};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,7 +23,7 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &Table<'_>, subject: &SkillSource<'_>, publisher: &Publisher) -> Option<Skill> {
+pub(super) fn read(table: &TomlTable<'_>, subject: &SkillSource<'_>, publisher: &SkillPublisher) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
@@ -68,8 +68,8 @@ pub(super) fn read(table: &Table<'_>, subject: &SkillSource<'_>, publisher: &Pub
     })
 }
 
-/// The skill's own text, or that of the tool or agent it publishes.
-fn own_text(table: &Table<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
+/// Reads a text of the skill, or takes that of the tool or agent that the skill publishes.
+fn own_text(table: &TomlTable<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
     match table.item(key) {
         Some(item) => item.text().map(str::to_owned),
         None => fallback.map(str::to_owned),
@@ -84,15 +84,15 @@ fn method(item: &TomlItem<'_>, subject: &SkillSource<'_>) -> Option<SkillMethod>
     let nested = similar::list(nested.map(|(key, _)| key.as_str()));
     if method.has_query() && !nested.is_empty() {
         item.spot.note(
-            format!("inputs travel in the query, and {nested} as JSON"),
+            format!("inputs are sent in the query, with {nested} as JSON"),
             r#""POST" and "PUT" take every input as it is"#,
         );
     }
     Some(method)
 }
 
-/// The optional times of creation and last change.
-fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
+/// Reads the optional times of creation and last change of a skill.
+fn history(table: &TomlTable<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     let created_at = table.item("created_at").and_then(|item| moment(&item));
     let updated = table.item("updated_at");
     let updated_at = updated.as_ref().and_then(moment);
@@ -104,7 +104,7 @@ fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     (created_at, updated_at)
 }
 
-/// A time, as text or as a TOML date. A date without time means midnight UTC.
+/// Reads a time, given as text or as a TOML date. A date without time means midnight UTC.
 pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
     const ALLOWED: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
     let text = match item.value {
@@ -123,7 +123,7 @@ pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
     moment.ok()
 }
 
-fn retry(table: &Table<'_>) -> Option<RetryPolicy> {
+fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
     let attempts = table.required("max_attempts", &format!("a whole number from 1 to {MAX_ATTEMPTS}"));
     let attempts = attempts.and_then(|item| item.whole_number(1..=MAX_ATTEMPTS));
     let backoff = match table.item("backoff_ms") {
@@ -135,7 +135,7 @@ fn retry(table: &Table<'_>) -> Option<RetryPolicy> {
 }
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.
-fn note_anonymous(table: &Table<'_>, scope: &str, publisher: &Publisher) {
+fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillPublisher) {
     let spot = table.key_spot("auth").unwrap_or_else(|| table.spot.clone());
     spot.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),

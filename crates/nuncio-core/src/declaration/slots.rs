@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use toml::de::DeValue;
 
-use super::names::{Input, Names};
-use super::reader::{Table, TomlItem};
+use super::names::{DeclaredNames, ToolArguments};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use super::templates::{self, TemplateUse};
@@ -31,7 +31,11 @@ const KINDS: [(&str, Kind); 5] = [
 ];
 
 /// The slots of an intent, which fill the arguments of its tool.
-pub(super) fn read(intent: &Table<'_>, tool: Option<(&ToolName, &Input<'_>)>, names: &Names<'_>) -> Vec<Slot> {
+pub(super) fn read(
+    intent: &TomlTable<'_>,
+    tool: Option<(&ToolName, &ToolArguments<'_>)>,
+    names: &DeclaredNames<'_>,
+) -> Vec<Slot> {
     let tables = intent.tables("slot", "name");
     let mut seen = BTreeSet::new();
     tables
@@ -42,7 +46,7 @@ pub(super) fn read(intent: &Table<'_>, tool: Option<(&ToolName, &Input<'_>)>, na
                 && let Some(name) = item.value.as_str()
             {
                 if !seen.insert(name) {
-                    item.spot.fault("the intent has this slot already", "allowed: each name once");
+                    item.spot.fault("the intent already has this slot", "allowed: each name once");
                 }
                 check_argument(&item, name, tool);
             }
@@ -51,7 +55,7 @@ pub(super) fn read(intent: &Table<'_>, tool: Option<(&ToolName, &Input<'_>)>, na
         .collect()
 }
 
-fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
+fn slot(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Slot> {
     let name = table.text("name");
     let kind = table.choice("type", &KINDS);
     let choices = own_key(table, "choices", kind, Kind::Choice, "the words to choose from");
@@ -73,9 +77,9 @@ fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
     Some(Slot { name: name?, kind, ask, default, remember })
 }
 
-/// A key that is required for slots of one kind and forbidden for others.
+/// Reads a key that is required for slots of one kind and forbidden for others.
 fn own_key<'a>(
-    table: &Table<'a>,
+    table: &TomlTable<'a>,
     key: &'static str,
     kind: Option<Kind>,
     owner: Kind,
@@ -111,7 +115,7 @@ fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
-fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &Input<'_>)>) {
+fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ToolArguments<'_>)>) {
     let Some((tool, input)) = tool else {
         return;
     };

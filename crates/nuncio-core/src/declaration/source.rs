@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use super::fault::{AgentFileFault, AgentFileFaults};
 
-/// A file being parsed. It collects faults, so that parsing continues after one.
-pub(super) struct Source<'a> {
+/// An agent file being parsed. Faults are collected, so that parsing continues after one.
+pub(super) struct AgentFileSource<'a> {
     file: &'a str,
     text: &'a str,
     line_starts: Vec<usize>,
@@ -13,15 +13,15 @@ pub(super) struct Source<'a> {
     notes: RefCell<Vec<AgentFileFault>>,
 }
 
-/// A position in the file with the key it belongs to.
+/// A position in the agent file with the key it belongs to.
 #[derive(Clone)]
-pub(super) struct Spot<'a> {
-    source: &'a Source<'a>,
+pub(super) struct FilePosition<'a> {
+    source: &'a AgentFileSource<'a>,
     offset: usize,
     key: String,
 }
 
-impl<'a> Source<'a> {
+impl<'a> AgentFileSource<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Self {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
@@ -33,13 +33,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn root(&'a self) -> Spot<'a> {
+    pub(super) fn root(&'a self) -> FilePosition<'a> {
         self.spot(0)
     }
 
-    /// A position without a key.
-    pub(super) fn spot(&'a self, offset: usize) -> Spot<'a> {
-        Spot { source: self, offset, key: String::new() }
+    /// A position in the agent file without a key.
+    pub(super) fn spot(&'a self, offset: usize) -> FilePosition<'a> {
+        FilePosition { source: self, offset, key: String::new() }
     }
 
     pub(super) fn has_faults(&self) -> bool {
@@ -63,20 +63,20 @@ impl<'a> Source<'a> {
     }
 }
 
-impl<'a> Spot<'a> {
+impl<'a> FilePosition<'a> {
     /// Reports an error at this position.
-    pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<Help>) {
+    pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<FaultHelp>) {
         let fault = self.describe(found.into(), help.into());
         self.source.faults.borrow_mut().push(fault);
     }
 
     /// Reports a warning at this position.
-    pub(super) fn note(&self, found: impl Into<String>, help: impl Into<Help>) {
+    pub(super) fn note(&self, found: impl Into<String>, help: impl Into<FaultHelp>) {
         let note = self.describe(found.into(), help.into());
         self.source.notes.borrow_mut().push(note);
     }
 
-    /// The position of a key inside this one.
+    /// The position of a key inside the key at this position.
     pub(super) fn inside(&self, offset: usize, key: &str) -> Self {
         let key = match self.key.as_str() {
             "" => key.to_owned(),
@@ -85,7 +85,7 @@ impl<'a> Spot<'a> {
         Self { offset, key, ..*self }
     }
 
-    /// The same position, for a key that is missing inside this one.
+    /// The same position, for a key that is missing inside the key at this position.
     pub(super) fn here(&self, key: &str) -> Self {
         self.inside(self.offset, key)
     }
@@ -106,34 +106,34 @@ impl<'a> Spot<'a> {
         self.source.position(self.offset).0
     }
 
-    fn describe(&self, found: String, help: Help) -> AgentFileFault {
+    fn describe(&self, found: String, help: FaultHelp) -> AgentFileFault {
         let (line, column) = self.source.position(self.offset);
         AgentFileFault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help: help.0 }
     }
 }
 
 /// The optional second part of a fault: what is allowed.
-pub(super) struct Help(Option<String>);
+pub(super) struct FaultHelp(Option<String>);
 
-impl From<String> for Help {
+impl From<String> for FaultHelp {
     fn from(text: String) -> Self {
         Self(Some(text))
     }
 }
 
-impl From<&str> for Help {
+impl From<&str> for FaultHelp {
     fn from(text: &str) -> Self {
         Self(Some(text.to_owned()))
     }
 }
 
-impl From<Option<String>> for Help {
+impl From<Option<String>> for FaultHelp {
     fn from(text: Option<String>) -> Self {
         Self(text)
     }
 }
 
-/// A text shortened for a message.
+/// Shortens a text of the agent file for a message.
 pub(super) fn cut(text: &str) -> String {
     const SHOWN: usize = 80;
     let mut shown: String = text.chars().take(SHOWN).collect();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn positions_count_lines_and_characters_from_one() {
-        let source = Source::new("f", "a\r\n预b\n");
+        let source = AgentFileSource::new("f", "a\r\n预b\n");
         assert_eq!(source.position(0), (1, 1));
         assert_eq!(source.position(3), (2, 1));
         assert_eq!(source.position(6), (2, 2));

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use minijinja::Environment;
 
-use super::names::{Input, Names, Secrecy};
-use super::reader::{Table, TomlItem};
+use super::names::{DeclaredNames, Secrecy, ToolArguments};
+use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use crate::template::Template;
@@ -13,24 +13,24 @@ use crate::template::Template;
 /// The use of a template, which decides the variables it may refer to.
 #[derive(Clone, Copy)]
 pub(super) enum TemplateUse<'n> {
-    /// Text for a person: no secrets.
+    /// A template of text for a person: no secrets.
     Said,
-    /// Sent to a tool's backend: `args` and `secrets`.
-    Sent(&'n Input<'n>),
-    /// Shown to the person who carries out a task: `args`, no secrets.
-    Shown(&'n Input<'n>),
-    /// A credential for another host: `secrets`.
+    /// A template sent to a tool's backend: `args` and `secrets`.
+    Sent(&'n ToolArguments<'n>),
+    /// A template shown to the person who carries out a task: `args`, no secrets.
+    Shown(&'n ToolArguments<'n>),
+    /// A template of a credential for another host: `secrets`.
     Credential,
-    /// Used once, to connect to a server: `secrets`.
+    /// A template used once, to connect to a server: `secrets`.
     Started,
-    /// Environment of a process brain: `secrets`.
+    /// A template in the environment of a process brain: `secrets`.
     Thinking,
-    /// System prompt of a language model: `options`, no secrets.
+    /// A template of a language model's system prompt: `options`, no secrets.
     Instructing,
 }
 
-/// A template that is valid for its use.
-pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Option<Template> {
+/// Reads a template and checks that it uses only the variables of its use.
+pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let template = match Template::parse(text) {
         Ok(template) => template,
@@ -52,10 +52,10 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &Names<'_>
                 "allowed: secrets in headers, bodies, addresses and environment variables",
             ),
             ("secrets", TemplateUse::Shown(_)) => {
-                item.spot.fault("a secret would be shown to whoever does the work", "allowed: {{ args.NAME }}");
+                item.spot.fault("a secret would be shown to the person who does the task", "allowed: {{ args.NAME }}");
             }
             ("secrets", TemplateUse::Instructing) => {
-                item.spot.fault("a secret would be told to the model", "allowed: what may be said again");
+                item.spot.fault("a secret would be sent to the model", "allowed: variables without secrets");
             }
             (
                 "secrets",
@@ -66,27 +66,23 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &Names<'_>
             ("options", TemplateUse::Instructing) => note_option(item, rest, names),
             ("args", TemplateUse::Sent(input) | TemplateUse::Shown(input)) => note_argument(item, rest, input),
             (_, TemplateUse::Said) => {}
-            (_, TemplateUse::Sent(_)) => item.spot.note(
-                format!("{:?} will not be known, so that every call will fail", cut(root)),
-                "known here: args, secrets",
-            ),
-            (_, TemplateUse::Shown(_)) => {
-                item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: args");
+            (_, TemplateUse::Sent(_)) => {
+                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: args, secrets")
             }
-            (_, TemplateUse::Credential) => item.spot.note(
-                format!("{:?} will not be known, so that every call will fail", cut(root)),
-                "known here: secrets",
-            ),
-            (_, TemplateUse::Started) => item.spot.note(
-                format!("{:?} will not be known, so that the server cannot be reached", cut(root)),
-                "known here: secrets",
-            ),
-            (_, TemplateUse::Thinking) => item.spot.note(
-                format!("{:?} will not be known, so that the program cannot be started", cut(root)),
-                "known here: secrets",
-            ),
+            (_, TemplateUse::Shown(_)) => {
+                item.spot.note(format!("{:?} is unknown and will be left out", cut(root)), "known: args");
+            }
+            (_, TemplateUse::Credential) => {
+                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: secrets")
+            }
+            (_, TemplateUse::Started) => item
+                .spot
+                .note(format!("{:?} is unknown, so the server could not be reached", cut(root)), "known: secrets"),
+            (_, TemplateUse::Thinking) => item
+                .spot
+                .note(format!("{:?} is unknown, so the program could not be started", cut(root)), "known: secrets"),
             (_, TemplateUse::Instructing) => {
-                item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: options");
+                item.spot.note(format!("{:?} is unknown and will be left out", cut(root)), "known: options");
             }
         }
     }
@@ -95,9 +91,9 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &Names<'_>
 
 /// The templates of a table whose keys are names.
 pub(super) fn named(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     used: TemplateUse<'_>,
-    names: &Names<'_>,
+    names: &DeclaredNames<'_>,
     check: fn(&str) -> Result<(), &'static str>,
 ) -> Vec<(String, Template)> {
     let read = |(name, item): (&str, TomlItem<'_>)| {
@@ -117,22 +113,22 @@ pub(super) fn secrets_in(template: &Template) -> impl Iterator<Item = String> {
     })
 }
 
-fn check_secret(item: &TomlItem<'_>, rest: &str, names: &Names<'_>) {
+fn check_secret(item: &TomlItem<'_>, rest: &str, names: &DeclaredNames<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     if name.is_empty() {
-        item.spot.fault("does not say which secret", "allowed: {{ secrets.NAME }}, with the name written out");
+        item.spot.fault("names no secret", "allowed: {{ secrets.NAME }}, with the name written out");
     } else {
         names.knows_secret(item, name);
     }
 }
 
-fn note_option(item: &TomlItem<'_>, rest: &str, names: &Names<'_>) {
+fn note_option(item: &TomlItem<'_>, rest: &str, names: &DeclaredNames<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     match names.options().get(name) {
         _ if name.is_empty() => {}
         Some(Secrecy::Shown) => {}
         Some(Secrecy::Secret) => {
-            item.spot.note(format!("{:?} is a secret, and is left out", cut(name)), "models are told no secrets");
+            item.spot.note(format!("{:?} is a secret and is left out", cut(name)), "secrets are never sent to models");
         }
         None => {
             let help = similar::help(name, "declared", names.options().keys().copied());
@@ -141,7 +137,7 @@ fn note_option(item: &TomlItem<'_>, rest: &str, names: &Names<'_>) {
     }
 }
 
-fn note_argument(item: &TomlItem<'_>, rest: &str, input: &Input<'_>) {
+fn note_argument(item: &TomlItem<'_>, rest: &str, input: &ToolArguments<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     if let Some(properties) = &input.properties
         && !name.is_empty()

@@ -15,9 +15,9 @@ mod skills;
 mod tools;
 mod whole;
 
-/// First three lines of most files here, so that the tested part begins at line 4.
+/// First three lines of most tested agent files, so that the tested part begins at line 4.
 const AGENT: &str = "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n";
-/// Four more lines, for files that should cause no warning.
+/// Four more lines of an agent file, for files that should cause no warning.
 const GREETING: &str = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nanswer = \"Hello.\"\n";
 
 fn faults(text: &str) -> String {

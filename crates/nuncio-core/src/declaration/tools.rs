@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::names::{Input, Names};
-use super::reader::Table;
-use super::skill::{self, Publisher, SkillSource};
+use super::names::{DeclaredNames, ToolArguments};
+use super::reader::TomlTable;
+use super::skill::{self, SkillPublisher, SkillSource};
 use super::{run, schemas};
 use crate::agent::{Run, Skill, Tool};
 use crate::ids::ToolName;
@@ -14,16 +14,16 @@ use crate::schema::Schema;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// Human tasks have a day by default, and at most a month.
+/// Time limit of a human task without `timeout_ms`: a day. At most a month can be declared.
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
-pub(super) fn read(root: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Vec<Arc<Tool>> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPublisher) -> Vec<Arc<Tool>> {
     let tables = root.tables("tool", "name");
     tables.iter().filter_map(|table| tool(table, names, publisher)).map(Arc::new).collect()
 }
 
-fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<Tool> {
+fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPublisher) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
     let title = table.optional_text("title");
     let description = table.text("description");
@@ -31,9 +31,9 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
     let input = table.required("input", r#"a JSON Schema, at least { type = "object" }"#);
     let input = input.and_then(|item| schemas::arguments(&item));
     let output = table.item("output").and_then(|item| schemas::result(&item));
-    let run = table.required("run", "where it runs, such as { command = [\"date\"] }");
+    let run = table.required("run", "the backend, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
-    let run = run.and_then(|run| run::read(&run, name.as_ref(), &Input::of(table), names));
+    let run = run.and_then(|run| run::read(&run, name.as_ref(), &ToolArguments::of(table), names));
     let for_devices = matches!(run, Some(Run::Device(_)));
     if for_devices {
         check_device_tool(table, name.as_ref());
@@ -68,8 +68,8 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
 }
 
 /// Checks a device tool: it is offered only to that person, under a scope that no other tool uses.
-fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
-    table.refuse("expose", "a tool for people's devices is offered to those people, and to whoever belongs to them");
+fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
+    table.refuse("expose", "a device tool is offered only to its person and to callers linked to them");
     if !table.has("scope") {
         table.missing("scope", "the permission that people are asked for");
     }
@@ -82,22 +82,28 @@ fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
         && !fits(name.as_str())
     {
         item.spot.fault(
-            format!("{:?} is no name for a tool on people's devices", name.as_str()),
+            format!("{:?} is not a valid name for a device tool", name.as_str()),
             "allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter",
         );
     }
 }
 
-fn read_skill(table: &Table<'_>, callable: bool, subject: &SkillSource<'_>, publisher: &Publisher) -> Option<Skill> {
+fn read_skill(
+    table: &TomlTable<'_>,
+    callable: bool,
+    subject: &SkillSource<'_>,
+    publisher: &SkillPublisher,
+) -> Option<Skill> {
     if !callable {
-        table
-            .spot
-            .fault("nobody could call it, since the tool is hidden", "allowed: either the skill, or expose = false");
+        table.spot.fault(
+            "the skill could not be called, because the tool is hidden",
+            "allowed: either the skill, or expose = false",
+        );
     }
     skill::read(table, subject, publisher)
 }
 
-fn timeout(table: &Table<'_>) -> Duration {
+fn timeout(table: &TomlTable<'_>) -> Duration {
     let run = table.peek("run").and_then(|item| item.value.as_table());
     let millis = if run.is_some_and(|run| run.contains_key("human")) {
         if !table.has("output") {

@@ -1,19 +1,19 @@
 //! `[brain] kind = "model"`: provider, model and its parameters.
 
 use super::super::agent::web_address;
-use super::super::names::{Names, Secrecy};
-use super::super::reader::Table;
+use super::super::names::{DeclaredNames, Secrecy};
+use super::super::reader::TomlTable;
 use super::super::templates::{self, TemplateUse};
 use crate::agent::{ModelOptions, ModelSpec, Provider};
 
-/// The range that every provider accepts.
+/// Sampling temperatures that every model provider accepts.
 const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
 const MAX_TOKENS: u64 = 1_000_000;
-/// In tokens. A smaller window could not hold the latest exchange.
+/// Smallest context window in tokens. A smaller window could not hold the latest exchange.
 const MIN_WINDOW: u64 = 1_000;
 const MAX_WINDOW: u64 = 100_000_000;
 
-pub(super) fn read(table: &Table<'_>, names: &Names<'_>) -> Option<ModelSpec> {
+pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<ModelSpec> {
     let provider = table.choice("provider", &Provider::ALL.map(|provider| (provider.as_str(), provider)));
     let model = table.text("model");
     let base_url = table.item("base_url").and_then(|item| web_address(&item));
@@ -27,7 +27,7 @@ pub(super) fn read(table: &Table<'_>, names: &Names<'_>) -> Option<ModelSpec> {
     let provider = provider?;
     if !provider.is_keyless() && !table.has("base_url") && !table.has("key") && options.key.is_none() {
         table.spot.here("key").note(
-            format!("missing, and {:?} answers nobody without one", provider.as_str()),
+            format!("missing, and {:?} requires one", provider.as_str()),
             "name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]",
         );
     }
@@ -45,7 +45,7 @@ pub(super) fn read(table: &Table<'_>, names: &Names<'_>) -> Option<ModelSpec> {
 }
 
 /// `[brain.options]`: which `[[option]]` overrides which setting.
-fn options(table: &Table<'_>, names: &Names<'_>) -> ModelOptions {
+fn options(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> ModelOptions {
     let option = |key, secrecy| table.item(key).and_then(|item| names.option(&item, secrecy));
     let options = ModelOptions {
         model: option("model", Secrecy::Shown),

@@ -5,7 +5,7 @@ use url::Url;
 use crate::declaration::reader::TomlItem;
 use crate::declaration::source::cut;
 
-/// In bytes.
+/// Longest ANP method name, in bytes.
 const MAX_METHOD: usize = 128;
 
 /// A did:wba, or the URL of a description.
@@ -17,7 +17,7 @@ pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
             // A URL with user info may contain a password, which is not repeated in the message.
             let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
             item.spot.fault(
-                format!("{shown} is not where an agent is: {problem}"),
+                format!("{shown} is not an agent target: {problem}"),
                 r#"allowed: a DID such as "did:wba:example.com:agents:hotel:e1_…", or the "https://" address of its description"#,
             );
             None

@@ -3,11 +3,11 @@
 use toml::de::DeValue;
 
 use crate::agent::HumanRun;
-use crate::declaration::names::{Input, Names};
+use crate::declaration::names::{DeclaredNames, ToolArguments};
 use crate::declaration::reader::TomlItem;
 use crate::declaration::templates::{self, TemplateUse};
 
-pub(super) fn read(item: &TomlItem<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<HumanRun> {
+pub(super) fn read(item: &TomlItem<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<HumanRun> {
     match item.value {
         DeValue::Boolean(true) => Some(HumanRun { instructions: None }),
         DeValue::Table(_) => {

@@ -4,8 +4,8 @@ use toml::de::DeValue;
 use url::Url;
 
 use crate::agent::{SkillCredential, SkillRun};
-use crate::declaration::names::Names;
-use crate::declaration::reader::{Table, TomlItem};
+use crate::declaration::names::DeclaredNames;
+use crate::declaration::reader::{TomlItem, TomlTable};
 use crate::declaration::source::cut;
 use crate::declaration::templates::{self, TemplateUse};
 use crate::ids::SkillId;
@@ -13,12 +13,12 @@ use crate::template::Template;
 
 const CREDENTIALS: [&str; 4] = ["api_key", "token", "client", "signature"];
 
-pub(super) fn read(item: &TomlItem<'_>, names: &Names<'_>) -> Option<SkillRun> {
+pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<SkillRun> {
     match item.value {
         DeValue::String(_) => Some(SkillRun { target: target(item)?, credential: None }),
         DeValue::Table(_) => {
             let table = item.table()?;
-            let where_it_is = table.required("target", "the address of its descriptor, or SKILL-ID@HOST");
+            let where_it_is = table.required("target", "the URL of the descriptor, or SKILL-ID@HOST");
             let target = where_it_is.as_ref().and_then(target);
             let credential = credential(&table, names);
             table.finish();
@@ -44,7 +44,7 @@ fn target(item: &TomlItem<'_>) -> Option<String> {
             let shown =
                 if text.contains("://") && text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
             item.spot.fault(
-                format!("{shown} is not where a skill is: {problem}"),
+                format!("{shown} is not a skill target: {problem}"),
                 r#"allowed: the "https://" address of its descriptor, or SKILL-ID@HOST such as "hotel/find@example.com""#,
             );
             None
@@ -76,7 +76,7 @@ fn checked(text: &str) -> Result<(), String> {
 }
 
 /// The credential for calls, if the author declared one.
-fn credential(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
+fn credential(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
     if CREDENTIALS.into_iter().filter_map(|key| table.item(key)).count() == 0 {
         return None;
     }
@@ -92,7 +92,7 @@ fn credential(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
     }
 }
 
-fn client(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
+fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
     let id = table.required("id", "the client's id").filter(|item| item.text().is_some());
     let id = id.and_then(|item| templates::read(&item, TemplateUse::Credential, names));
     let secret = table.required("secret", "the client's secret").and_then(|item| secret(&item, names));
@@ -100,10 +100,10 @@ fn client(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
     Some(SkillCredential::Client { id: id?, secret: secret? })
 }
 
-fn secret(item: &TomlItem<'_>, names: &Names<'_>) -> Option<Template> {
+fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     // The value is not repeated in the message: it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
-        item.spot.fault("is not a text with something in it", "allowed: one such as \"{{ secrets.NAME }}\"");
+        item.spot.fault("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
         return None;
     }
     let template = templates::read(item, TemplateUse::Credential, names)?;
@@ -128,6 +128,6 @@ fn note_in_the_clear(item: &TomlItem<'_>, target: &str) {
         None => false,
     };
     if !here {
-        item.spot.note("the credential travels in the clear", "use an address that begins with \"https://\"");
+        item.spot.note("the credential is sent unencrypted", "use a URL that begins with \"https://\"");
     }
 }

@@ -6,10 +6,11 @@ use url::Url;
 use crate::agent::{SkillAccess, SkillAuth};
 use crate::declaration::agent::web_address;
 use crate::declaration::http::is_header_name;
-use crate::declaration::reader::{Table, TomlItem};
+use crate::declaration::reader::{TomlItem, TomlTable};
 use crate::declaration::source::cut;
 
-/// Headers with another meaning; an entry that ends in `-` is a prefix.
+/// Headers that cannot carry a skill's API key because they have another meaning; an entry that ends in `-` is a
+/// prefix.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "accept", "accept-", "access-control-", "authorization", "cache-control", "connection", "content-", "cookie",
@@ -29,8 +30,8 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("none", Kind::None), ("api_key", Kind::ApiKey), ("oauth2", Kind::OAuth2), ("custom", Kind::Custom)];
 
-/// Without `auth`, callers that must be authenticated send an API key.
-pub(super) fn read(skill: &Table<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
+/// Reads how callers of a skill authenticate. Without `auth`, callers that must be authenticated send an API key.
+pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
     let Some(item) = skill.item("auth") else {
         let anyone = access? == SkillAccess::Public && !needs_scope;
         return Some(if anyone { SkillAuth::None } else { api_key() });
@@ -50,7 +51,7 @@ pub(super) fn read(skill: &Table<'_>, access: Option<SkillAccess>, needs_scope: 
     };
     if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
         item.spot.fault(
-            format!("a {} skill is for known callers, and nobody could say who they are", access.as_str()),
+            format!("a {} skill needs authenticated callers, which this does not authenticate", access.as_str()),
             r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
         );
         return None;
@@ -63,7 +64,7 @@ fn api_key() -> SkillAuth {
 }
 
 /// Reads an authentication method with its parameters.
-fn told(table: &Table<'_>) -> Option<SkillAuth> {
+fn told(table: &TomlTable<'_>) -> Option<SkillAuth> {
     let kind = table.one_of(&["api_key", "oauth2"]);
     let header = table.item("api_key").and_then(|item| header(&item));
     let issuer = table.item("oauth2").and_then(|item| issuer(&item));
@@ -84,7 +85,7 @@ fn header(item: &TomlItem<'_>) -> Option<String> {
     let means = |taken: &&str| if taken.ends_with('-') { lower.starts_with(*taken) } else { lower == **taken };
     if TAKEN.iter().any(means) {
         item.spot.fault(
-            format!("{:?} means something else already", cut(name)),
+            format!("{:?} already has another meaning", cut(name)),
             r#"allowed: a header of your own, such as "X-API-Key""#,
         );
         return None;
@@ -97,7 +98,7 @@ fn issuer(item: &TomlItem<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
         item.spot.fault(
-            format!("{:?} is more than the address of an issuer", cut(url.as_str())),
+            format!("{:?} is not a plain issuer URL", cut(url.as_str())),
             r#"allowed: an address without user, query and fragment, such as "https://login.example.com""#,
         );
         return None;

@@ -7,7 +7,7 @@ use semver::Version;
 use serde_json::Value;
 
 use crate::agent::SkillVersion;
-use crate::declaration::reader::Table;
+use crate::declaration::reader::TomlTable;
 use crate::declaration::source::cut;
 use crate::ids::{AgentName, InvalidName, SkillId};
 
@@ -16,10 +16,10 @@ const PROVIDER: &str = "{provider}";
 
 /// The tool or agent that a skill publishes, as the source of default values.
 pub(in crate::declaration) struct SkillSource<'a> {
-    /// Last part of the default id; `None` if the name is invalid.
+    /// Last part of the default skill id; `None` if the name is invalid.
     pub(in crate::declaration) part: Option<&'a str>,
     pub(in crate::declaration) name: Option<&'a str>,
-    /// `None` if it is missing, which is reported elsewhere.
+    /// Description of the tool or agent; `None` if it is missing, which is reported elsewhere.
     pub(in crate::declaration) description: Option<&'a str>,
     /// The permission that callers need.
     pub(in crate::declaration) scope: Option<&'a str>,
@@ -27,16 +27,16 @@ pub(in crate::declaration) struct SkillSource<'a> {
 }
 
 /// The agent's name and version, and the skill ids used so far.
-pub(in crate::declaration) struct Publisher {
+pub(in crate::declaration) struct SkillPublisher {
     name: Option<AgentName>,
     version: Option<Version>,
-    /// The line of each id.
+    /// The skill ids used so far, each with its line in the agent file.
     taken: RefCell<BTreeMap<SkillId, usize>>,
 }
 
-impl Publisher {
+impl SkillPublisher {
     /// Reads `[agent]` without reporting its faults, which are reported elsewhere.
-    pub(in crate::declaration) fn of(root: &Table<'_>) -> Self {
+    pub(in crate::declaration) fn of(root: &TomlTable<'_>) -> Self {
         let agent = root.peek("agent").and_then(|item| item.value.as_table());
         let text = |key: &str| agent.and_then(|table| table.get(key)).and_then(|value| value.get_ref().as_str());
         Self {
@@ -46,13 +46,13 @@ impl Publisher {
         }
     }
 
-    /// The agent's name for use in a suggested command.
+    /// The agent's name as shown in a suggested command.
     pub(super) fn shown_name(&self) -> &str {
         self.name.as_ref().map_or("AGENT", AgentName::as_str)
     }
 
     /// A skill id that is unique in the file.
-    pub(super) fn id(&self, table: &Table<'_>, subject: &SkillSource<'_>) -> Option<SkillId> {
+    pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillSource<'_>) -> Option<SkillId> {
         let (spot, missing, written) = match table.item("id") {
             Some(item) => (item.spot.clone(), "", item.text()?.to_owned()),
             None => (table.spot.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),
@@ -73,7 +73,7 @@ impl Publisher {
         let mut taken = self.taken.borrow_mut();
         if let Some(line) = taken.get(&id) {
             spot.fault(
-                format!("the skill at line {line} has the id {:?} already", id.as_str()),
+                format!("the skill at line {line} already has the id {:?}", id.as_str()),
                 "allowed: one that no other skill has",
             );
         } else {
@@ -82,8 +82,8 @@ impl Publisher {
         Some(id)
     }
 
-    /// The skill's version, or the agent's if that has three plain numbers.
-    pub(super) fn version(&self, table: &Table<'_>) -> Option<SkillVersion> {
+    /// The skill's version, or the agent's if the agent's version has three plain numbers.
+    pub(super) fn version(&self, table: &TomlTable<'_>) -> Option<SkillVersion> {
         if let Some(item) = table.item("version") {
             let text = item.any_text()?;
             let version = SkillVersion::parse(text);
@@ -99,7 +99,7 @@ impl Publisher {
         let version = SkillVersion::parse(&agents);
         if version.is_none() {
             table.spot.here("version").fault(
-                format!("missing, and the agent's own, {:?}, is more than three numbers", cut(&agents)),
+                format!("missing, and the agent's version {:?} is not three numbers", cut(&agents)),
                 r#"needed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
             );
         }

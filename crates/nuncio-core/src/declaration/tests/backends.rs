@@ -30,7 +30,7 @@ url = "https://m.example/"
 "#
 =>
 r#"
-agent.toml:8:20: tool "find".run.command: stands beside "mcp"
+agent.toml:8:20: tool "find".run.command: not allowed together with "mcp"
   allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
@@ -92,7 +92,7 @@ run = { mcp = "hotel" }
 =>
 r#"
 agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotel"
-  the file has no [[mcp]] at all
+  the file has no [[mcp]] sections
 "#;
 
 empty_command_is_refused:
@@ -116,9 +116,9 @@ run = { command = "date" }
 =>
 r#"
 agent.toml:8:19: tool "find".run.command: found an empty list
-  allowed: a list of a program and its arguments, with something in it
+  allowed: a list of a program and its arguments, not empty
 agent.toml:13:20: tool "b".run.command[0]: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 agent.toml:18:19: tool "c".run.command: found the text "date"
   allowed: a list of a program and its arguments
 "#;
@@ -133,8 +133,8 @@ run = { command = ["a", "\u0000"] }
 "#
 =>
 r#"
-agent.toml:8:25: tool "find".run.command[1]: holds a NUL character
-  allowed: what a program can be given
+agent.toml:8:25: tool "find".run.command[1]: contains a NUL character
+  allowed: a text without NUL
 "#;
 
 env_and_tool_keys_are_refused_for_http_run:
@@ -148,9 +148,9 @@ run = { http = { url = "https://a.example/" }, env = {}, tool = "x" }
 =>
 r#"
 agent.toml:8:48: tool "find".run.env: not allowed here
-  only beside "command"
+  allowed only with "command"
 agent.toml:8:58: tool "find".run.tool: not allowed here
-  it names the tool of an MCP server: only beside "mcp"
+  the tool of an MCP server: allowed only with "mcp"
 "#;
 
 invalid_environment_variable_name_is_refused:
@@ -177,7 +177,7 @@ run = { http = {} }
 =>
 r#"
 agent.toml:8:16: tool "find".run.http.url: missing
-  needed: where the request goes
+  needed: the URL of the request
 "#;
 
 unknown_http_method_is_refused:
@@ -293,7 +293,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:8:38: tool "find".run.env.A: does not say which secret
+agent.toml:8:38: tool "find".run.env.A: names no secret
   allowed: {{ secrets.NAME }}, with the name written out
 "#;
 }
@@ -319,7 +319,7 @@ url = "https://m.example/"
 "#
 =>
 r#"
-agent.toml:7:1: mcp "m".url: stands beside "command"
+agent.toml:7:1: mcp "m".url: not allowed together with "command"
   allowed: only one of "command", "url"
 "#;
 
@@ -359,7 +359,7 @@ headers = { A = "b" }
 =>
 r#"
 agent.toml:7:1: mcp "m".headers: not allowed here
-  only beside "url"
+  allowed only with "url"
 "#;
 
 env_is_refused_for_mcp_url:
@@ -372,7 +372,7 @@ env = { A = "b" }
 =>
 r#"
 agent.toml:7:1: mcp "m".env: not allowed here
-  only beside "command"
+  allowed only with "command"
 "#;
 
 duplicate_mcp_server_name_is_refused:
@@ -386,7 +386,7 @@ command = ["y"]
 "#
 =>
 r#"
-agent.toml:8:8: mcp "m".name: the MCP server at line 4 has this name already
+agent.toml:8:8: mcp "m".name: the MCP server at line 4 already has this name
   allowed: one that no other MCP server has
 "#;
 
@@ -413,7 +413,7 @@ import = []
 =>
 r#"
 agent.toml:7:10: mcp "m".import: found an empty list
-  allowed: a list of tool names, with something in it
+  allowed: a list of tool names, not empty
 "#;
 
 import_settings_without_import_are_refused:
@@ -428,11 +428,11 @@ human_authorization = true
 =>
 r#"
 agent.toml:7:1: mcp "m".scope: not allowed here
-  it is about imported tools, and the server has no "import"
+  applies only to imported tools, and the server has no "import"
 agent.toml:8:1: mcp "m".expose: not allowed here
-  it is about imported tools, and the server has no "import"
+  applies only to imported tools, and the server has no "import"
 agent.toml:9:1: mcp "m".human_authorization: not allowed here
-  it is about imported tools, and the server has no "import"
+  applies only to imported tools, and the server has no "import"
 "#;
 
 undeclared_scope_of_mcp_import_is_refused:
@@ -446,7 +446,7 @@ scope = "a"
 =>
 r#"
 agent.toml:8:9: mcp "m".scope: no [[scope]] is called "a"
-  the file has no [[scope]] at all
+  the file has no [[scope]] sections
 "#;
 
 imported_tool_with_used_name_is_refused:
@@ -469,9 +469,9 @@ import = ["a"]
 r#"
 agent.toml:12:11: mcp "m".import[0]: there is a [[tool]] "find" too
   allowed: either the import or the [[tool]]
-agent.toml:12:24: mcp "m".import[2]: "a" is imported already
+agent.toml:12:24: mcp "m".import[2]: "a" is already imported
   allowed: each name once
-agent.toml:16:11: mcp "n".import[0]: "a" is imported already
+agent.toml:16:11: mcp "n".import[0]: "a" is already imported
   allowed: each name once
 "#;
 }

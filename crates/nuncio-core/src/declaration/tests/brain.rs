@@ -77,7 +77,7 @@ answer = "ok"
 "#
 =>
 r#"
-agent.toml:4:1: intent "go": nothing a person says can mean it
+agent.toml:4:1: intent "go": the intent can never match
   needed: keywords, patterns or both
 "#;
 
@@ -109,7 +109,7 @@ r#"
 agent.toml:6:19: intent "go".keywords[1]: "go" is listed twice
   allowed: each once
 agent.toml:10:19: intent "on".keywords[1]: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 "#;
 
 invalid_regex_is_refused:
@@ -184,7 +184,7 @@ tool = "find"
 =>
 r#"
 agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
-  the file has no [[tool]] at all
+  the file has no [[tool]] sections
 "#;
 
 tool_missing_from_mcp_imports_is_refused:
@@ -256,7 +256,7 @@ type = "text"
 "#
 =>
 r#"
-agent.toml:12:8: intent "go".slot "a".name: the intent has this slot already
+agent.toml:12:8: intent "go".slot "a".name: the intent already has this slot
   allowed: each name once
 "#;
 
@@ -295,7 +295,7 @@ r#"
 agent.toml:8:1: intent "go".slot "a".choices: missing
   needed: the words to choose from
 agent.toml:14:11: intent "go".slot "b".choices: found an empty list
-  allowed: a list of texts, with something in it
+  allowed: a list of texts, not empty
 "#;
 
 choices_and_pattern_are_refused_for_date_slot:
@@ -368,7 +368,7 @@ answer = "ok"
 "#
 =>
 r#"
-agent.toml:9:8: intent "go".name: the intent at line 4 has this name already
+agent.toml:9:8: intent "go".name: the intent at line 4 already has this name
   allowed: one that no other intent has
 "#;
 }

@@ -130,15 +130,15 @@ KEY = { env = "KEY" }
 "#
     ));
     let expected = r#"
-agent.toml:4:1: brain.key: missing, and "anthropic" answers nobody without one
+agent.toml:4:1: brain.key: missing, and "anthropic" requires one
   name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]
-agent.toml:8:16: brain.instructions: "agent" will not be known, and be left out
-  known here: options
+agent.toml:8:16: brain.instructions: "agent" is unknown and will be left out
+  known: options
 agent.toml:8:16: brain.instructions: no [[option]] is called "languge"
   did you mean "language"? declared: "language", "pin"
-agent.toml:8:16: brain.instructions: "pin" is a secret, and is left out
-  models are told no secrets
-agent.toml:16:7: secrets.KEY: no template names it
+agent.toml:8:16: brain.instructions: "pin" is a secret and is left out
+  secrets are never sent to models
+agent.toml:16:7: secrets.KEY: no template uses this secret
   write {{ secrets.KEY }}, or leave it out
 "#;
     assert_eq!(said, expected.trim());
@@ -149,7 +149,8 @@ agent.toml:16:7: secrets.KEY: no template names it
 #[test]
 fn unknown_variable_in_brain_environment_gets_warning() {
     let text = format!("{AGENT}[brain]\nkind = \"process\"\ncommand = [\"x\"]\nenv = {{ A = \"{{{{ args.q }}}}\" }}\n");
-    let expected = "agent.toml:7:13: brain.env.A: \"args\" will not be known, so that the program cannot be started\n  known here: secrets";
+    let expected =
+        "agent.toml:7:13: brain.env.A: \"args\" is unknown, so the program could not be started\n  known: secrets";
     assert_eq!(notes(&text), expected);
 }
 
@@ -202,7 +203,7 @@ r#"
 agent.toml:6:12: brain.provider: found "open-ai"
   did you mean "openai"? allowed: "openai", "anthropic", "gemini", "ollama", "openrouter", "deepseek", "mistral", "groq"
 agent.toml:7:9: brain.model: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 agent.toml:8:12: brain.base_url: "localhost:8080" is not a web address: its scheme is "localhost"
   allowed: an address beginning with "https://" or "http://"
 agent.toml:9:7: brain.key: no secret is called "KYE"
@@ -211,8 +212,8 @@ agent.toml:10:15: brain.temperature: found 2.5
   allowed: a number from 0 to 2
 agent.toml:11:14: brain.max_tokens: found 0
   allowed: a whole number from 1 to 1000000
-agent.toml:12:16: brain.instructions: a secret would be told to the model
-  allowed: what may be said again
+agent.toml:12:16: brain.instructions: a secret would be sent to the model
+  allowed: variables without secrets
 agent.toml:13:17: brain.window_tokens: found 10
   allowed: a whole number from 1000 to 100000000
 agent.toml:14:1: brain.fallback: not allowed here
@@ -284,7 +285,7 @@ agent.toml:9:9: brain.options.model: no [[option]] is called "modle"
   did you mean "model"? declared: "model", "pin"
 agent.toml:10:15: brain.options.temperature: "pin" is a secret
   allowed: an option of type "text" or "select"
-agent.toml:11:7: brain.options.key: "model" is shown to whoever reads the session
+agent.toml:11:7: brain.options.key: "model" is visible to everyone who can read the session
   allowed: an option of type "secret"
 agent.toml:12:1: brain.options.max_tokens: unknown key
   allowed: "model", "temperature", "key"
@@ -301,7 +302,7 @@ options = { model = "model" }
 =>
 r#"
 agent.toml:8:21: brain.options.model: no [[option]] is called "model"
-  the file has no [[option]] at all
+  the file has no [[option]] sections
 "#;
 
 process_brain_without_command_is_refused:
@@ -331,7 +332,7 @@ command = []
 =>
 r#"
 agent.toml:6:11: brain.command: found an empty list
-  allowed: a list of a program and its arguments, with something in it
+  allowed: a list of a program and its arguments, not empty
 "#;
 
 aap_brain_without_url_is_refused:
@@ -343,7 +344,7 @@ agent = "My Agent"
 =>
 r#"
 agent.toml:4:1: brain.url: missing
-  needed: where the other server's AAP interface begins
+  needed: the base URL of the other server's AAP interface
 agent.toml:6:9: brain.agent: "My Agent" is not an agent name
   allowed: 1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit
 "#;

@@ -171,7 +171,7 @@ agent.toml:21:15: scope "booking:write".sensitivity: found "enormous"
 agent.toml:30:8: intent "book".slot "rom".name: "book" takes no argument "rom"
   did you mean "room"? it takes: "room"
 agent.toml:35:11: mcp "hotel".command: found an empty list
-  allowed: a list of a program and its arguments, with something in it
+  allowed: a list of a program and its arguments, not empty
 "#;
 }
 

@@ -12,8 +12,8 @@ sensitivity = "low"
 "#
 =>
 r#"
-agent.toml:8:1: scope "a": no tool needs it
-  give it to a tool, or leave it out
+agent.toml:8:1: scope "a": no tool needs this scope
+  use it in a tool, or remove it
 "#;
 
 unused_mcp_server_gets_warning:
@@ -24,7 +24,7 @@ command = ["x"]
 "#
 =>
 r#"
-agent.toml:8:1: mcp "m": no tool runs on it
+agent.toml:8:1: mcp "m": no tool uses this server
   import its tools, or name it in a tool's run
 "#;
 
@@ -35,7 +35,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:9:7: secrets.KEY: no template names it
+agent.toml:9:7: secrets.KEY: no template uses this secret
   write {{ secrets.KEY }}, or leave it out
 "#;
 
@@ -50,8 +50,8 @@ expose = false
 "#
 =>
 r#"
-agent.toml:8:1: tool "find": nobody can call it
-  it is hidden, and no intent names it
+agent.toml:8:1: tool "find": the tool cannot be called
+  it is hidden, and no intent uses it
 "#;
 
 high_scope_without_description_gets_warning:
@@ -184,10 +184,10 @@ env = { A = "{{ args.q }}" }
 "#
 =>
 r#"
-agent.toml:12:38: tool "find".run.env.A: "q" will not be known, so that every call will fail
-  known here: args, secrets
-agent.toml:17:13: mcp "m".env.A: "args" will not be known, so that the server cannot be reached
-  known here: secrets
+agent.toml:12:38: tool "find".run.env.A: "q" is unknown, so every call would fail
+  known: args, secrets
+agent.toml:17:13: mcp "m".env.A: "args" is unknown, so the server could not be reached
+  known: secrets
 "#;
 
 template_in_command_line_gets_warning:
@@ -200,8 +200,8 @@ run = { command = ["echo", "{{ args.q }}"] }
 "#
 =>
 r#"
-agent.toml:12:28: tool "find".run.command[1]: is not a template
-  it is passed as it stands; only environment values are filled in
+agent.toml:12:28: tool "find".run.command[1]: is not expanded as a template
+  arguments are passed unchanged; only environment values are templates
 "#;
 
 url_host_from_arguments_gets_warning:

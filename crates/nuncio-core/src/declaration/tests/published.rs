@@ -142,7 +142,7 @@ file = "rooms.json"
 r#"
 agent.toml:7:7: information "Rooms.".url: "ftp://example.com" is not a web address: its scheme is "ftp"
   allowed: an address beginning with "https://" or "http://"
-agent.toml:8:1: information "Rooms.".file: stands beside "url"
+agent.toml:8:1: information "Rooms.".file: not allowed together with "url"
   allowed: only one of "url", "file"
 "#;
 
@@ -165,7 +165,7 @@ file = "b/rooms.json"
 r#"
 agent.toml:7:8: information "A.".file: "../secret.json" is not a file to publish
   allowed: 1 to 200 letters, digits, '_', '-', '.' and '/' between parts that do not begin with '.', ending in '.json'
-agent.toml:15:8: information "C.".file: the file at line 11 is called "rooms" already
+agent.toml:15:8: information "C.".file: the file at line 11 already has the name "rooms"
   allowed: a name that no other file has, whatever its folder
 "#;
 
@@ -191,12 +191,12 @@ r#"
 agent.toml:5:6: capability "cap..x".id: "cap..x" is not a capability id
   allowed: 1 to 200 letters, digits, '_' and '-', in parts between dots
 agent.toml:8:8: capability "cap..x".tags: found an empty list
-  allowed: a list of texts, with something in it
+  allowed: a list of texts, not empty
 agent.toml:9:10: capability "cap..x".tools[0]: no [[tool]] is called "find"
-  the file has no [[tool]] at all
+  the file has no [[tool]] sections
 agent.toml:14:1: capability "cap.y".name: missing
   needed: a text
-agent.toml:15:6: capability "cap.y".id: the capability at line 10 has this id already
+agent.toml:15:6: capability "cap.y".id: the capability at line 10 already has this id
   allowed: one that no other capability has
 agent.toml:16:1: capability "cap.y".nmae: unknown key
   did you mean "name"? allowed: "id", "name", "description", "tags", "tools"

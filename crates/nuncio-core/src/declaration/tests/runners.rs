@@ -47,11 +47,11 @@ fn skill_target_is_url_or_id_at_host() {
     ] {
         let said = faults(&tool(&format!("skill = {target:?}")));
         let expected =
-            format!("agent.toml:8:17: tool \"find\".run.skill: {target:?} is not where a skill is: {problem}\n");
+            format!("agent.toml:8:17: tool \"find\".run.skill: {target:?} is not a skill target: {problem}\n");
         assert!(said.starts_with(&expected), "{said}");
     }
     let said = faults(&tool(r#"skill = "https://ada:hunter2@weather.example/a""#));
-    assert!(said.contains("run.skill: it is not where a skill is: it names a user\n"), "{said}");
+    assert!(said.contains("run.skill: it is not a skill target: it names a user\n"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
 
@@ -79,11 +79,11 @@ fn anp_target_is_did_or_description_url() {
     ] {
         let said = faults(&tool(&format!("anp = {target:?}")));
         let expected =
-            format!("agent.toml:8:15: tool \"find\".run.anp: {target:?} is not where an agent is: {problem}\n");
+            format!("agent.toml:8:15: tool \"find\".run.anp: {target:?} is not an agent target: {problem}\n");
         assert!(said.starts_with(&expected), "{said}");
     }
     let said = faults(&tool(r#"anp = "https://ada:hunter2@example.com/ad.json""#));
-    assert!(said.contains("run.anp: it is not where an agent is: it names a user\n"), "{said}");
+    assert!(said.contains("run.anp: it is not an agent target: it names a user\n"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
 
@@ -111,13 +111,13 @@ r#"
 agent.toml:8:47: tool "find".run.method: "a b" is not the name of a method
   allowed: up to 128 bytes without spaces
 agent.toml:8:54: tool "find".run.env: not allowed here
-  only beside "command"
+  allowed only with "command"
 agent.toml:13:15: tool "b".run.anp: found the number 7
   allowed: a text
 agent.toml:13:18: tool "b".run.methud: unknown key
   did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device", "method"
 agent.toml:18:26: tool "c".run.method: not allowed here
-  it names the method of another agent: only beside "anp"
+  the method of another agent: allowed only with "anp"
 "#;
 
 invalid_human_run_is_refused:
@@ -149,15 +149,15 @@ KEY = { env = "KEY" }
 r#"
 agent.toml:8:17: tool "find".run.human: found false
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
-agent.toml:13:34: tool "b".run.human.instructions: a secret would be shown to whoever does the work
+agent.toml:13:34: tool "b".run.human.instructions: a secret would be shown to the person who does the task
   allowed: {{ args.NAME }}
 agent.toml:13:60: tool "b".run.human.due: unknown key
   allowed: "instructions"
 agent.toml:18:34: tool "c".run.human.instructions: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 agent.toml:18:40: tool "c".run.env: not allowed here
-  only beside "command"
-agent.toml:23:9: tool "d".run.human: stands beside "command"
+  allowed only with "command"
+agent.toml:23:9: tool "d".run.human: not allowed together with "command"
   allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 agent.toml:23:17: tool "d".run.human: found the text "Find it."
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
@@ -196,14 +196,14 @@ KEY = { env = "KEY" }
 =>
 r#"
 agent.toml:8:17: tool "find".run.skill.target: missing
-  needed: the address of its descriptor, or SKILL-ID@HOST
+  needed: the URL of the descriptor, or SKILL-ID@HOST
 agent.toml:13:53: tool "b".run.skill.api_key: no secret is called "KYE"
   did you mean "KEY"? declared: "KEY"
-agent.toml:13:74: tool "b".run.skill.token: stands beside "api_key"
+agent.toml:13:74: tool "b".run.skill.token: not allowed together with "api_key"
   allowed: only one of "api_key", "token", "client", "signature"
 agent.toml:18:52: tool "c".run.skill.client.id: missing
   needed: the client's id
-agent.toml:18:63: tool "c".run.skill.client.secret: is not a text with something in it
+agent.toml:18:63: tool "c".run.skill.client.secret: is not a non-empty text
   allowed: one such as "{{ secrets.NAME }}"
 agent.toml:18:66: tool "c".run.skill.client.scope: unknown key
   allowed: "id", "secret"
@@ -231,8 +231,8 @@ agent.toml:8:1: tool "find".output: missing, so that whoever does it answers in 
   describe the answer with a JSON Schema, and they get a form for it
 agent.toml:12:34: tool "find".run.human.instructions: the input has no property "qq"
   did you mean "q"? properties: "q"
-agent.toml:12:34: tool "find".run.human.instructions: "who" will not be known, and be left out
-  known here: args
+agent.toml:12:34: tool "find".run.human.instructions: "who" is unknown and will be left out
+  known: args
 "#;
 
 exposed_skill_credentials_get_warnings:
@@ -252,12 +252,12 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:12:28: tool "find".run.skill.target: the credential travels in the clear
-  use an address that begins with "https://"
+agent.toml:12:28: tool "find".run.skill.target: the credential is sent unencrypted
+  use a URL that begins with "https://"
 agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where whoever reads the file has it
   write {{ secrets.NAME }}, and say in [secrets] where it comes from
-agent.toml:17:63: tool "b".run.skill.token: "args" will not be known, so that every call will fail
-  known here: secrets
+agent.toml:17:63: tool "b".run.skill.token: "args" is unknown, so every call would fail
+  known: secrets
 "#;
 }
 
@@ -293,11 +293,11 @@ run = { device = { description_i18n_key = "a b" } }
 r#"
 agent.toml:4:1: tool "Find-it".scope: missing
   needed: the permission that people are asked for
-agent.toml:5:8: tool "Find-it".name: "Find-it" is no name for a tool on people's devices
+agent.toml:5:8: tool "Find-it".name: "Find-it" is not a valid name for a device tool
   allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter
 agent.toml:8:1: tool "Find-it".expose: not allowed here
-  a tool for people's devices is offered to those people, and to whoever belongs to them
-agent.toml:9:43: tool "Find-it".run.device.description_i18n_key: is no key into a bundle of texts
+  a device tool is offered only to its person and to callers linked to them
+agent.toml:9:43: tool "Find-it".run.device.description_i18n_key: is not a translation key
   allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label"
 "#;
 }

@@ -105,7 +105,7 @@ type = "text"
 "#
 =>
 r#"
-agent.toml:9:8: option "o".name: the option at line 4 has this name already
+agent.toml:9:8: option "o".name: the option at line 4 already has this name
   allowed: one that no other option has
 "#;
 }
@@ -202,7 +202,7 @@ sensitivity = "low"
 "#
 =>
 r#"
-agent.toml:9:6: scope "a".id: the scope at line 4 has this id already
+agent.toml:9:6: scope "a".id: the scope at line 4 already has this id
   allowed: one that no other scope has
 "#;
 }
@@ -237,7 +237,7 @@ KEY = { env = "A", file = "b" }
 "#
 =>
 r#"
-agent.toml:5:20: secrets.KEY.file: stands beside "env"
+agent.toml:5:20: secrets.KEY.file: not allowed together with "env"
   allowed: only one of "env", "file"
 "#;
 
@@ -262,9 +262,9 @@ r#"
 "#
 =>
 r#"
-agent.toml:5:9: secrets.a-b: "a-b" could not be named in a template
+agent.toml:5:9: secrets.a-b: "a-b" cannot be used in a template
   allowed: 1 to 64 letters, digits and '_', not beginning with a digit
-agent.toml:6:6: secrets.1a: "1a" could not be named in a template
+agent.toml:6:6: secrets.1a: "1a" cannot be used in a template
   allowed: 1 to 64 letters, digits and '_', not beginning with a digit
 "#;
 
@@ -276,7 +276,7 @@ KEY = { env = "" }
 =>
 r#"
 agent.toml:5:15: secrets.KEY.env: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 "#;
 
 unknown_allow_key_is_refused:

@@ -115,7 +115,7 @@ fn reserved_headers_are_refused_for_api_keys() {
     ] {
         let said = faults(&tool("", &format!("type = \"api\", auth = {{ api_key = \"{header}\" }}")));
         let expected =
-            format!("{header:?} means something else already\n  allowed: a header of your own, such as \"X-API-Key\"");
+            format!("{header:?} already has another meaning\n  allowed: a header of your own, such as \"X-API-Key\"");
         assert!(said.ends_with(&expected), "{said}");
     }
     for header in ["", "X Key", "X:Key", "键", "X-Key\\n"] {
@@ -173,7 +173,7 @@ r#"
 agent.toml:10:6: tool "find".skill.id: "{host}/find" is not a skill id
   allowed: 1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'
 agent.toml:11:8: tool "find".skill.name: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 agent.toml:12:15: tool "find".skill.description: found the number 1
   allowed: a text
 agent.toml:13:11: tool "find".skill.version: "1.0.0-rc.1" is not a version of a skill
@@ -220,7 +220,7 @@ skill = { type = "task" }
 "#
 =>
 r#"
-agent.toml:10:9: tool "find".skill: nobody could call it, since the tool is hidden
+agent.toml:10:9: tool "find".skill: the skill could not be called, because the tool is hidden
   allowed: either the skill, or expose = false
 "#;
 
@@ -252,11 +252,11 @@ sensitivity = "low"
 "#
 =>
 r#"
-agent.toml:9:56: tool "find".skill.auth: a restricted skill is for known callers, and nobody could say who they are
+agent.toml:9:56: tool "find".skill.auth: a restricted skill needs authenticated callers, which this does not authenticate
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
-agent.toml:15:53: tool "b".skill.auth: a private skill is for known callers, and nobody could say who they are
+agent.toml:15:53: tool "b".skill.auth: a private skill needs authenticated callers, which this does not authenticate
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
-agent.toml:22:33: tool "c".skill.auth: a restricted skill is for known callers, and nobody could say who they are
+agent.toml:22:33: tool "c".skill.auth: a restricted skill needs authenticated callers, which this does not authenticate
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
 "#;
 
@@ -283,9 +283,9 @@ skill = { type = "task", auth = ["api_key"] }
 "#
 =>
 r#"
-agent.toml:9:54: tool "find".skill.auth.oauth2: stands beside "api_key"
+agent.toml:9:54: tool "find".skill.auth.oauth2: not allowed together with "api_key"
   allowed: only one of "api_key", "oauth2"
-agent.toml:9:63: tool "find".skill.auth.oauth2: "https://login.example/?a=b" is more than the address of an issuer
+agent.toml:9:63: tool "find".skill.auth.oauth2: "https://login.example/?a=b" is not a plain issuer URL
   allowed: an address without user, query and fragment, such as "https://login.example.com"
 agent.toml:15:33: tool "b".skill.auth: has none of "api_key", "oauth2"
   needed: one of them
@@ -318,9 +318,9 @@ skill = { type = "task", id = "a/find" }
 "#
 =>
 r#"
-agent.toml:15:31: tool "b".skill.id: the skill at line 9 has the id "a/find" already
+agent.toml:15:31: tool "b".skill.id: the skill at line 9 already has the id "a/find"
   allowed: one that no other skill has
-agent.toml:21:31: tool "c".skill.id: the skill at line 9 has the id "a/find" already
+agent.toml:21:31: tool "c".skill.id: the skill at line 9 already has the id "a/find"
   allowed: one that no other skill has
 "#;
 
@@ -388,9 +388,9 @@ type = "task"
 "#
 =>
 r#"
-agent.toml:5:9: agent.skill.version: missing, and the agent's own, "1.0.0-beta", is more than three numbers
+agent.toml:5:9: agent.skill.version: missing, and the agent's version "1.0.0-beta" is not three numbers
   needed: MAJOR.MINOR.PATCH, such as "1.0.0"
-agent.toml:11:1: tool "find".skill.version: missing, and the agent's own, "1.0.0-beta", is more than three numbers
+agent.toml:11:1: tool "find".skill.version: missing, and the agent's version "1.0.0-beta" is not three numbers
   needed: MAJOR.MINOR.PATCH, such as "1.0.0"
 "#;
 
@@ -414,7 +414,7 @@ agent.toml:2:8: agent.name: "A" is not an agent name
 agent.toml:3:11: agent.version: "1" is not a version: unexpected end of input while parsing major version number
   allowed: MAJOR.MINOR.PATCH, such as "1.0.0"
 agent.toml:4:15: agent.description: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 agent.toml:6:1: tool "find it".description: missing
   needed: a text
 agent.toml:7:8: tool "find it".name: "find it" is not a tool name
@@ -437,7 +437,7 @@ skill = { type = "knowledge" }
 "#
 =>
 r#"
-agent.toml:6:9: tool "ask".skill.id: the skill at line 11 has the id "a/ask" already
+agent.toml:6:9: tool "ask".skill.id: the skill at line 11 already has the id "a/ask"
   allowed: one that no other skill has
 "#;
 }
@@ -474,7 +474,7 @@ skill = { type = "api", method = "GET" }
 "#
 =>
 r#"
-agent.toml:13:34: tool "find".skill.method: inputs travel in the query, and "near", "tags" as JSON
+agent.toml:13:34: tool "find".skill.method: inputs are sent in the query, with "near", "tags" as JSON
   "POST" and "PUT" take every input as it is
 "#;
 }

@@ -16,7 +16,7 @@ agent.toml:4:1: tool[0].description: missing
 agent.toml:4:1: tool[0].input: missing
   needed: a JSON Schema, at least { type = "object" }
 agent.toml:4:1: tool[0].run: missing
-  needed: where it runs, such as { command = ["date"] }
+  needed: the backend, such as { command = ["date"] }
 "#;
 
 invalid_tool_name_is_refused:
@@ -66,7 +66,7 @@ run = { command = ["true"] }
 "#
 =>
 r#"
-agent.toml:10:8: tool "find".name: the tool at line 4 has this name already
+agent.toml:10:8: tool "find".name: the tool at line 4 already has this name
   allowed: one that no other tool has
 "#;
 
@@ -101,7 +101,7 @@ scope = "booking:write"
 =>
 r#"
 agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:write"
-  the file has no [[scope]] at all
+  the file has no [[scope]] sections
 "#;
 
 tool_input_that_is_not_an_object_is_refused:
@@ -185,11 +185,11 @@ run = { command = ["true"] }
 =>
 r#"
 agent.toml:7:44: tool "find".input.default.a: found the number nan
-  allowed: a number that JSON can write
+  allowed: a finite number
 agent.toml:7:53: tool "find".input.default.b: found the number inf
-  allowed: a number that JSON can write
+  allowed: a finite number
 agent.toml:7:62: tool "find".input.default.c: found the date or time 2026-01-01
-  allowed: what JSON has; write a date as a text, in quotes
+  allowed: a JSON value; write a date as a text in quotes
 agent.toml:7:79: tool "find".input.default.d[0]: found the number 99999999999999999999
   allowed: a number of at most 64 bits
 "#;
@@ -307,6 +307,6 @@ run = { command = ["true"] }
 =>
 r#"
 agent.toml:6:15: tool "find".description: found an empty text
-  allowed: a text with something in it
+  allowed: a non-empty text
 "#;
 }

@@ -206,7 +206,7 @@ fn minimal_agent_file_gets_defaults() {
     assert_eq!(declared.agent.capabilities, crate::agent::Capabilities::default());
     assert_eq!(
         crate::declaration::AgentFileFaults(declared.notes).to_string(),
-        "a.toml:1:1: brain: it understands nothing\n  a rules brain needs [[intent]] sections"
+        "a.toml:1:1: brain: the brain matches no message\n  a rules brain needs [[intent]] sections"
     );
     let script = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }\nbrain.kind = 'script'").unwrap();
     assert_eq!((script.agent.brain, script.notes), (BrainSpec::Script, vec![]));
