@@ -1,16 +1,16 @@
-// The calls that wait. On the first page they stand in it; on every other they come before it, one at a time.
-// Deny has the focus, and nothing counts in the first half second after a call is seen: neither here nor on the device.
+// Pending calls. The first page shows them inline; every other page shows them in a dialog, one at a time.
+// Deny has the focus, and answers in the first half second after a call is shown are ignored, here and on the device.
 
 import { announce } from "./announce.js";
 import { byId, freshId } from "./dom.js";
 import { base, say, send } from "./words.js";
 
-/** What is said so soon was meant for something else. */
+/** An answer within this time was probably meant for something else. */
 const TOO_SOON = 500;
-/** From here on it is urgent. */
+/** Remaining time below which a call is marked as urgent. */
 const SOON = 10_000;
 
-/** The card of a call: everything from the agent becomes text and nothing else. */
+/** The card of a call: everything from the agent is inserted as text. */
 class Card {
   constructor(call, gone) {
     this.call = call;
@@ -20,7 +20,7 @@ class Card {
     this.gone = gone;
     this.fill();
     this.seen();
-    // A page that was not looked at, and then is, shows it only now.
+    // A page that was in the background shows the call only now.
     this.look = () => document.hidden || this.seen();
     document.addEventListener("visibilitychange", this.look);
     this.timer = setInterval(() => this.tick(), 200);
@@ -56,7 +56,7 @@ class Card {
     }
   }
 
-  /** It is seen from now on; for half a second nothing counts. */
+  /** The call is visible from now on; answers are ignored for half a second. */
   seen() {
     this.from = performance.now() + TOO_SOON;
     this.wait(true);
@@ -103,13 +103,13 @@ class Card {
   }
 }
 
-/** Shows what waits; call what it returns with the whole list whenever it changes. */
+/** Shows pending calls; call the returned function with the whole list whenever it changes. */
 export function calls() {
   const cards = new Map();
   const title = document.title;
   const place = byId("calls");
   const dialog = byId("ask");
-  // The way out of a question is to answer it, or to let it run out. Browsers heed the first of these only once.
+  // The dialog closes only by an answer or at its deadline. Browsers allow preventing `cancel` only once.
   dialog.addEventListener("cancel", (event) => event.preventDefault());
   dialog.addEventListener("keydown", (event) => event.key === "Escape" && event.preventDefault());
   const show = (card) => {
@@ -128,7 +128,7 @@ export function calls() {
       moved = true;
       if (!card.sent) announce(say("over", { agent: card.call.agent_name }));
     }
-    // What slid under the pointer has not been seen there.
+    // A card that moved under the pointer has not been seen there.
     if (moved) for (const card of cards.values()) card.seen();
     for (const call of waiting) {
       if (cards.has(call.id)) continue;

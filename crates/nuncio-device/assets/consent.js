@@ -1,4 +1,4 @@
-// What is asked changes under the reader: the page says so, and does not change by itself.
+// A changed request is announced; the page does not change by itself while it is read.
 
 import { byId } from "./dom.js";
 
@@ -7,7 +7,7 @@ const { agent } = form.dataset;
 
 document.addEventListener("news", (event) => {
   if (event.detail.kind !== "agent" || event.detail.agent !== agent) return;
-  // A page that nobody has touched shows what is new at once.
+  // A page without input is reloaded at once.
   if (!form.dataset.touched && document.activeElement === document.body) location.reload();
 });
 form.addEventListener("input", () => {

@@ -1,4 +1,4 @@
-// On every page: the switches at the top, times, forms, and what waits for the person.
+// Common script of all pages: the switches at the top, times, forms, and pending calls.
 
 import { calls } from "./calls.js";
 import { byId, element } from "./dom.js";
@@ -10,7 +10,7 @@ switches();
 localTimes();
 sendOnce();
 
-/** What an agent tells: its own words, until somebody puts them away. */
+/** A notification of an agent, shown until it is dismissed. */
 function notice({ name, title, body }) {
   const card = element("li", { class: "panel" });
   const away = element("button", { type: "button", class: "plain", text: say("put_away") });
@@ -21,7 +21,7 @@ function notice({ name, title, body }) {
   byId("notices").append(card);
 }
 
-/** Whether this page is for somebody who is in. */
+/** Whether the reader is signed in. */
 const inside = document.body.dataset.token !== "";
 
 if (inside) {
@@ -38,13 +38,13 @@ if (inside) {
   events.addEventListener("notice", (event) => notice(JSON.parse(event.data)));
   events.addEventListener("open", () => {
     byId("lost").hidden = true;
-    // What happened meanwhile is found by looking.
+    // Changes during the interruption are found by reloading.
     document.dispatchEvent(new CustomEvent("news", { detail: { kind: "happened", first: !opened } }));
     opened = true;
   });
   events.addEventListener("error", () => {
     byId("lost").hidden = false;
-    // Nothing that is shown can be answered now.
+    // Shown calls cannot be answered while the device is away.
     show([]);
   });
 }

@@ -1,4 +1,4 @@
-// My devices: what changed elsewhere is told, the command of an invite is copied, and a passphrase does not stay.
+// My devices: announces changes, copies the invite command, and clears passphrases.
 
 import { byId } from "./dom.js";
 import { say } from "./words.js";
@@ -23,7 +23,7 @@ if (copy && navigator.clipboard) {
 const backup = byId("backup");
 backup?.addEventListener("submit", () => {
   byId("backing-up").hidden = false;
-  // The answer is a file: the page stays, and may be used again.
+  // The response is a file: the page stays and may be used again.
   setTimeout(() => {
     backup.reset();
     delete backup.dataset.sent;

@@ -1,9 +1,9 @@
-// Something new happened: the page says so, and does not jump. A day begins where the reader is.
+// Announces new activity without moving the page, and shows days in the reader's time zone.
 
 import { byId } from "./dom.js";
 
 document.addEventListener("news", (event) => {
-  // The page was written a moment before it first listens.
+  // The page was rendered shortly before its event stream started.
   if (event.detail.kind === "happened" && !event.detail.first) byId("fresh").hidden = false;
 });
 

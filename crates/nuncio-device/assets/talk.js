@@ -1,4 +1,4 @@
-// The sealed conversation, live: what comes appears, an answer grows while it is written, and what is being typed stays.
+// The sealed conversation, live: new messages appear, streamed answers grow, and typed text is kept.
 
 import { announce, announcePiece, announceRest } from "./announce.js";
 import { byId, element } from "./dom.js";
@@ -10,17 +10,17 @@ const { agent, name, live } = list.dataset;
 const path = `${base}/talk/${encodeURIComponent(agent)}`;
 const asked = `lang=${document.documentElement.lang}`;
 
-/** The line with that key, if it is shown. */
+/** The message element with that key, if it is shown. */
 const shown = (key) => [...list.children].find((line) => line.dataset.key === key);
 
-/** A line from the page's pattern, its empty parts left out. */
+/** A message element from the page's template, without its empty parts. */
 function lineNode(fill) {
   const node = byId("line").content.firstElementChild.cloneNode(true);
   fill((part) => node.querySelector(`[data-part="${part}"]`), node);
   return node;
 }
 
-/** A line as the device tells it; whatever was said becomes text and nothing else. */
+/** A message element from the device's data; contents are inserted as text. */
 function made(line) {
   return lineNode((part, node) => {
     node.dataset.key = line.key;
@@ -58,11 +58,11 @@ async function retry(what, key) {
   await look();
 }
 
-/** Whether the reader is at the end, and wants to stay there. */
+/** Whether the end of the conversation is in view and should stay there. */
 const atEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 80;
 const toEnd = () => scrollTo(0, document.documentElement.scrollHeight);
 
-/** Answers that are being written, by their streams. */
+/** Streamed answers in progress, by stream id. */
 const growing = new Map();
 
 class Answer {
@@ -80,7 +80,7 @@ class Answer {
     list.append(this.node);
   }
 
-  /** As far as it was written before we listened. */
+  /** The text received before this page subscribed. */
   whole(text, pieces) {
     if (pieces <= this.pieces) return;
     announcePiece(text.slice(this.words.textContent.length));
@@ -96,7 +96,7 @@ class Answer {
   }
 }
 
-/** The last line the agent said that is kept. */
+/** The agent's last stored message. */
 const lastOfIts = () => [...list.querySelectorAll(".its[data-key]")].at(-1)?.dataset.key;
 
 function isOver(stream) {
@@ -104,7 +104,7 @@ function isOver(stream) {
   growing.delete(stream);
 }
 
-/** Shows lines as the device has them now. */
+/** Shows the messages as the device has them now. */
 function show({ lines, growing: now }) {
   const stay = atEnd();
   const keys = new Set(lines.map((line) => line.key));
@@ -125,7 +125,7 @@ function show({ lines, growing: now }) {
     if (!first && isNew && !line.mine) heard(line);
     if (!first && line.state === "failed" && isNew) announce(line.how_far);
   }
-  // What was on its way and is there no more was dropped.
+  // An unsent message that the device no longer has was discarded.
   for (const node of [...list.children]) {
     const unsent = node.dataset.state === "sending" || node.dataset.state === "failed";
     if (unsent && !keys.has(node.dataset.key)) node.remove();
@@ -134,7 +134,7 @@ function show({ lines, growing: now }) {
     if (!growing.has(one.stream)) growing.set(one.stream, new Answer(one.stream));
     growing.get(one.stream).whole(one.text, one.pieces);
   }
-  // An answer that is done makes room for the message that says all of it.
+  // A finished stream is replaced by its complete message.
   for (const [stream, answer] of growing) {
     if (answer.done && lastOfIts() !== answer.its) isOver(stream);
     else list.append(answer.node);
@@ -145,7 +145,7 @@ function show({ lines, growing: now }) {
   if (stay) toEnd();
 }
 
-/** Says what came, unless it was heard while it was written. */
+/** Announces a new message, unless it was announced while it was streamed. */
 function heard(line) {
   const read = [...growing.values()].some((answer) => answer.pieces > 0);
   if (read) announceRest();
@@ -156,7 +156,7 @@ let first = true;
 let looking = null;
 let lookAgain = false;
 
-/** Looks at what there is; asked while it looks, it looks once more. */
+/** Loads the current messages; a call during a load causes one more load. */
 function look() {
   lookAgain = true;
   looking ??= (async () => {
@@ -166,7 +166,7 @@ function look() {
         const answer = await fetch(`${path}/lines?${asked}`);
         if (answer.ok) show(await answer.json());
       } catch {
-        // The page says by itself when its device is away.
+        // The page already shows that its device is away.
       }
     }
     looking = null;
@@ -197,7 +197,7 @@ async function older(event) {
   }
 }
 
-/** The field: Enter sends, Shift and Enter begin a line. */
+/** The input field: Enter sends, Shift+Enter starts a new line. */
 function field() {
   const form = byId("say");
   const words = byId("saying");
@@ -209,7 +209,7 @@ function field() {
     wrong.hidden = !why;
   };
   words.addEventListener("keydown", (event) => {
-    // Enter that chooses a character belongs to whoever writes with a keyboard of many.
+    // Enter that confirms an input method's candidate does not send.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     form.requestSubmit();
@@ -227,13 +227,13 @@ function field() {
       tell(answer.ok ? null : told.why);
       if (answer.ok) {
         form.elements.client_id.value = told.next;
-        // What was typed since stays.
+        // Text typed meanwhile is kept.
         words.value = words.value.startsWith(said) ? words.value.slice(said.length) : words.value;
         await look();
         toEnd();
       }
     } catch {
-      // The name stays the same, so that pressing again is one message.
+      // The client message id stays the same, so that a second press sends one message.
       tell(say("talk_lost"));
     }
     busy = false;
@@ -267,7 +267,7 @@ if (live) {
     byId("nothing").hidden = true;
     if (stay) toEnd();
   });
-  // What was being typed stays, also where the page wrote the line.
+  // Typed text is kept, also if the server rendered the message.
   list.addEventListener("submit", (event) => {
     event.preventDefault();
     const drops = event.submitter?.hasAttribute("formaction");

@@ -1,4 +1,4 @@
-// A backup is chosen as a file: what is in it goes where it could also be pasted.
+// Reads a chosen backup file into the field where it could also be pasted.
 
 import { byId } from "./dom.js";
 

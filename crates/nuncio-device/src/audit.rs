@@ -41,7 +41,7 @@ pub struct AuditEntry {
     /// Whether the person was prompted for this call.
     pub asked: bool,
     pub timestamp: Timestamp,
-    /// Message that carried the call.
+    /// Id of the message that carried the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
     /// Digest of that message's sealed envelope.
@@ -54,7 +54,7 @@ pub struct AuditEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainedEntry {
-    /// Numbered from 1, without gaps.
+    /// Number of the audit entry, from 1, without gaps.
     pub seq: u64,
     /// Hash of the previous entry; zeros in the first.
     pub prev_hash: Digest,
@@ -63,7 +63,7 @@ pub struct ChainedEntry {
 }
 
 impl ChainedEntry {
-    /// The hash by which the next names it.
+    /// The hash by which the next audit entry refers to this one.
     #[must_use]
     pub fn hash(&self) -> Digest {
         Digest::of_bytes(&canonical(self))
@@ -78,10 +78,10 @@ impl ChainedEntry {
     }
 }
 
-/// Both ends of the stored chain.
+/// First and last position of the stored audit chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ChainEnds {
-    /// Last entry that was deleted because of its age.
+    /// Position of the last entry that was deleted because of its age.
     from: ChainHead,
     to: ChainHead,
 }
@@ -92,7 +92,7 @@ pub enum AuditChainError {
     #[error(transparent)]
     Unreadable(#[from] KeyStoreError),
     /// An entry was changed, removed or inserted at this number.
-    #[error("entry {0} is not what it was when it was written, or one before it is missing")]
+    #[error("entry {0} was changed, or an entry before it is missing")]
     InvalidEntry(u64),
     #[error("the last entries are missing: {missing} of them")]
     MissingEnd { missing: u64 },
@@ -134,7 +134,7 @@ impl AuditLog {
         Ok(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Changes that append an entry to the chain; the caller saves them.
+    /// Changes that append an entry to the audit chain; the caller saves the changes.
     pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<RecordChange>, KeyStoreError> {
         let state = self.state()?;
         let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
@@ -147,13 +147,13 @@ impl AuditLog {
         self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
 
-    /// Verifies the chain from the last deleted entry to its end. Returns the number of entries.
+    /// Verifies the audit chain from the last deleted entry to its end. Returns the number of entries.
     pub(crate) fn verify(&self) -> Result<u64, AuditChainError> {
         self.walk(drop)
     }
 
-    /// Verifies the chain from its beginning and passes each readable entry to `see`, including those after a break. An
-    /// unreadable entry counts as a break.
+    /// Verifies the audit chain from its beginning and passes each readable entry to `see`, including those after a
+    /// break. An unreadable entry counts as a break.
     fn walk(&self, mut see: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
         let state = self.state()?;
         let mut head = state.from;

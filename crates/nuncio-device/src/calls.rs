@@ -1,4 +1,4 @@
-//! Runs each tool call at most once: its state is written to disk before it starts and when it ends.
+//! Runs each tool call at most once: the call's state is written to disk before it starts and when it ends.
 
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, ToolCall};
 use nuncio_core::conversation::MessageRef;
@@ -22,7 +22,7 @@ pub(crate) struct CallRecord {
     /// Digest of the sealed message; `None` if an earlier version received the call.
     #[serde(default)]
     pub(crate) envelope: Option<Digest>,
-    /// Digest of tool and arguments; tells a repeated call from another call with the same id.
+    /// Digest of tool and arguments, which tells a repeated call from another call with the same id.
     pub(crate) digest: Digest,
     pub(crate) state: CallState,
     pub(crate) at: Timestamp,
@@ -33,7 +33,7 @@ pub(crate) struct Origin<'a> {
     pub(crate) agent: &'a AgentId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) seq: u64,
-    /// The digest of the sealed message.
+    /// Digest of the sealed message that carried the call.
     pub(crate) envelope: Option<Digest>,
 }
 
@@ -68,15 +68,15 @@ pub(crate) enum CallState {
 /// How an incoming call compares with the stored calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallArrival {
-    /// First arrival; now stored.
+    /// The call arrived for the first time and is now stored.
     New,
-    /// Repeated; the outcome is known.
+    /// The call was repeated; its outcome is known.
     Repeated(Outcome),
-    /// Repeated; still in progress.
+    /// The call was repeated; it is still in progress.
     Pending,
-    /// Repeated; another device handles it.
+    /// The call was repeated; another device handles it.
     Elsewhere,
-    /// Another call used the same id.
+    /// Another call has used the same id.
     IdReused,
 }
 

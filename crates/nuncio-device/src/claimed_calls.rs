@@ -24,7 +24,7 @@ impl ClaimedCalls {
         });
     }
 
-    /// Waits until the call is claimed, or returns at once if it already was.
+    /// Waits until another device claims the call; returns at once if one has.
     pub(crate) async fn wait_for(&self, message: &MessageId) {
         if self.0.subscribe().wait_for(|taken| taken.contains(message)).await.is_err() {
             std::future::pending::<()>().await;

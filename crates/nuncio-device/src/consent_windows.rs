@@ -15,14 +15,15 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ConsentWindow {
     used: Timestamp,
-    /// Ledger entry that the window depends on; a newer entry closes it.
+    /// Number of the ledger entry that the consent window depends on; a newer entry closes the window.
     ledger: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConsentWindowKey<'a> {
     pub(crate) agent: &'a AgentId,
-    /// The agent's device that called, because the relay could have added another one.
+    /// The agent's device that called; a call of another device of the agent, which the relay could have added, opens
+    /// its own window.
     pub(crate) by: &'a DeviceId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) scope: &'a ScopeId,
@@ -34,7 +35,7 @@ impl ConsentWindowKey<'_> {
     }
 }
 
-/// Whether the person recently said yes under the current ledger entry.
+/// Whether the person recently allowed such a call under the current ledger entry.
 pub(crate) fn is_open(
     records: &Records,
     window_key: ConsentWindowKey<'_>,

@@ -1,4 +1,4 @@
-//! Checks whether an agent's DID vouches for its keys, by fetching the DID document from its own host.
+//! Checks whether an agent's DID vouches for the agent's keys, by fetching the DID document from its own host.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn of<'a>(pinned: &'a [KeyBundle], device: Option<&'a DeviceId>) -> i
     pinned.iter().filter(move |bundle| device.is_none_or(|device| bundle.keys.device_id == *device))
 }
 
-/// DID that vouches for these keys; `None` without one, or if its host cannot be reached.
+/// The DID that vouches for a key bundle; `None` without one, or if the DID's host cannot be reached.
 pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
     let did = Did::parse(&bundle.did.as_ref()?.did).ok()?;
     let answer = fetch

@@ -4,12 +4,12 @@ use nuncio_core::Code;
 use nuncio_identity::seal::backup::BackupError;
 use nuncio_identity::seal::{KeyStoreError, TrustError};
 
-/// Why a device did not do something.
+/// Why an operation of the device failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeviceError {
     pub code: Code,
-    /// States what was wrong and what to do.
+    /// What was wrong and what the person can do.
     pub message: String,
 }
 

@@ -23,7 +23,7 @@ impl FormerDevice {
         self.id == device.id && self.key == device.key
     }
 
-    /// Limits `device` to the earlier of both dates, if it is this one.
+    /// Limits `device` to the earlier of the two revocation times, if it is this former device.
     pub(crate) fn limit(&self, device: &mut KeyedDevice) {
         if self.is(device) {
             device.revoked_at = [self.until, device.revoked_at].into_iter().flatten().min();

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 /// Bytes of the fingerprint prefix and of the secret.
 const HALF: usize = 16;
 
-/// Record of the new device until the inviting one has endorsed it.
+/// Name of the record in which a new device stores its introduction until the inviting device has endorsed it.
 pub(crate) const INTRODUCED: &str = "introduced";
 
-/// Record of the inviting device.
+/// Name of the record in which the inviting device stores its pending invite.
 pub(crate) const INVITING: &str = "inviting";
 
 /// Shared by two devices of one person and unknown to the relay.

@@ -21,9 +21,9 @@ pub struct KnownAgent {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// Version of the manifest.
+    /// Version of the stored manifest.
     pub version: u64,
-    /// Manifest as last fetched.
+    /// The agent's manifest as last fetched.
     pub manifest: Value,
     /// Ledger between the agent and the person.
     pub entries: Vec<LedgerEntry>,
@@ -37,13 +37,13 @@ pub struct KnownAgent {
     /// Scopes for which the person wants a higher sensitivity than the manifest declares.
     #[serde(default)]
     pub stricter: BTreeMap<ScopeId, Sensitivity>,
-    /// Used one-time grants: per relation and scope, the number of the entry that granted it.
+    /// Used one-time grants: per relation and scope, the number of the ledger entry that granted the scope.
     #[serde(default)]
     pub used: BTreeMap<RelationId, BTreeMap<ScopeId, u64>>,
     /// Whether the person revoked everything, even if the relay does not know yet.
     #[serde(default)]
     pub taken_back: bool,
-    /// Time of the last refresh.
+    /// Time at which the agent's data was last refreshed.
     pub at: Timestamp,
 }
 
@@ -110,8 +110,8 @@ impl KnownAgent {
         });
     }
 
-    /// Whether another device might allow what this one refuses: the signer is unknown here, or a one-time grant may
-    /// still be unused elsewhere.
+    /// Whether another device might allow what this device refuses: the signer is unknown to this device, or a one-time
+    /// grant may still be unused on another.
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
         let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier);
         let unknown = matches!(proved, Err(ledger::LedgerFault::UnknownDevice { .. }));
@@ -138,7 +138,7 @@ impl KnownAgent {
         self.stricter.get(scope).map_or(least, |own| least.max(*own))
     }
 
-    /// Effective sensitivity without the person's setting, which can only raise it.
+    /// Effective sensitivity of a scope without the person's own setting, which can only raise it.
     #[must_use]
     pub fn stake_at_least(
         &self,
@@ -149,7 +149,7 @@ impl KnownAgent {
         self.accepted.get(scope).copied().into_iter().chain(floors.into_iter().flatten()).fold(published, Ord::max)
     }
 
-    /// Hash of the manifest; `None` if it is missing or invalid.
+    /// Hash of the agent's manifest; `None` if the manifest is missing or invalid.
     #[must_use]
     pub fn hash(&self, presets: &Presets) -> Option<Digest> {
         self.manifest(presets).map(|checked| checked.hash)

@@ -21,7 +21,7 @@ impl LocalizedText {
         Self(LANGUAGES.into_iter().map(|language| (language, plain(text.in_language(language)))).collect())
     }
 
-    /// Text in one language; `None` if it is empty.
+    /// The text in one language; `None` if it is empty.
     #[must_use]
     pub fn in_language(&self, language: &str) -> Option<&str> {
         self.0.get(language).map(String::as_str).filter(|text| !text.is_empty())
@@ -32,7 +32,7 @@ impl LocalizedText {
 pub struct ScopeTexts {
     pub label: LocalizedText,
     pub description: LocalizedText,
-    /// Whether the agent wrote them.
+    /// Whether the agent, and not a preset, wrote the texts.
     pub agents_words: bool,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `door` | access: one-time link, session, origin of a request |
-//! | `desk` | pending prompts and the person's answers |
+//! | `page_access` | access: one-time link, session, origin of a request |
+//! | `prompt_queue` | pending prompts and the person's answers |
 //! | `events` | event stream to open pages |
 //! | `frame` | layout and request context of every page |
 //! | `texts` | one catalog per language in `locales/` |
@@ -72,7 +72,7 @@ struct Pages {
     desk: Arc<PromptQueue>,
     door: Arc<PageAccess>,
     board: Arc<NoticeChannel>,
-    /// Ends open event streams.
+    /// Cancelled to end open event streams.
     stop: CancellationToken,
 }
 

@@ -18,9 +18,9 @@ pub struct PolicyFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRule {
-    /// `None` matches every agent.
+    /// Agent of the rule; `None` matches every agent.
     pub agent: Option<AgentId>,
-    /// `None` matches every scope.
+    /// Scope of the rule; `None` matches every scope.
     pub scope: Option<ScopeId>,
     /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be named.
     pub at_most: Option<Sensitivity>,

@@ -20,14 +20,14 @@ pub struct Question {
     pub call: CallId,
     pub conversation: ConversationId,
     pub tool: ToolName,
-    /// Tool description by the agent.
+    /// Description of the tool by the agent.
     pub description: LocalizedText,
-    /// Exact arguments, as readable JSON.
+    /// The call's exact arguments, as readable JSON.
     pub arguments: String,
     pub scope: ScopeId,
     pub scope_words: ScopeTexts,
     pub sensitivity: Sensitivity,
-    /// Deadline for the answer.
+    /// Deadline for the person's answer.
     pub until: Timestamp,
 }
 
@@ -50,7 +50,8 @@ pub enum PromptAnswer {
 
 #[async_trait]
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
-    /// Asks and waits for an answer. The future is dropped at the deadline, or when another device claims the call.
+    /// Asks the person and waits for the answer. The future is dropped at the deadline, or when another device claims
+    /// the call.
     async fn ask(&self, question: &Question) -> PromptAnswer;
 
     /// Whether a person may be present. If not, the person's other devices may answer before a no counts.

@@ -23,7 +23,7 @@ impl Records {
         serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
-    /// Change that writes a value.
+    /// Change that writes a record.
     pub(crate) fn put(name: &str, value: &impl Serialize) -> RecordChange {
         (format!("{PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }
@@ -37,12 +37,12 @@ impl Records {
         self.0.save(vec![Self::put(name, value)])
     }
 
-    /// Applies all changes or none.
+    /// Applies all record changes or none.
     pub(crate) fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
         if changes.is_empty() { Ok(()) } else { self.0.save(changes) }
     }
 
-    /// Records whose names start with `prefix`, in order of name. An unreadable record is an error in its place.
+    /// Records whose names start with `prefix`, in order of name. Each unreadable record is returned as an error.
     pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<NamedRecord<T>>, KeyStoreError> {
         let records = self.0.all(&format!("{PREFIX}{prefix}"))?;
         let named = |(name, bytes): (String, Vec<u8>)| {
@@ -53,7 +53,7 @@ impl Records {
         Ok(records.into_iter().filter_map(named).collect())
     }
 
-    /// Names that start with `prefix`.
+    /// Names of the records that start with `prefix`.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
         let names = self.0.names(&format!("{PREFIX}{prefix}"))?;
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())

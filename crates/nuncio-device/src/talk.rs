@@ -3,9 +3,9 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `kept` | records: positions, counts, deletion of the oldest |
+//! | `chat_store` | records: positions, counts, deletion of the oldest |
 //! | `sending` | outgoing messages, each sent once |
-//! | `heard` | incoming messages, including unreadable and refused ones |
+//! | `incoming` | incoming messages, including unreadable and refused ones |
 //! | `live` | replies while they are streamed |
 
 use std::fmt;
@@ -32,7 +32,8 @@ pub const MAX_LINES: u64 = 2000;
 /// Bytes of text stored per agent; the oldest messages are deleted.
 pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Limit of a message text, in bytes; after sealing it is well below the relay's limit. A longer incoming text is cut.
+/// Limit of a message text, in bytes; the sealed message is well below the relay's limit. A longer incoming text is
+/// cut.
 pub const MAX_TEXT: usize = 64 * 1024;
 
 /// Limit of unsent or failed messages to one agent.
@@ -41,7 +42,7 @@ pub const MAX_UNSENT: usize = 100;
 /// Position of a message among all messages with its agent; ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessagePosition {
-    /// Index of the conversation with that agent, from zero: a relay that lost its data starts a new one.
+    /// Index of the conversation with that agent, from zero: a relay that lost its data starts a new conversation.
     pub part: u32,
     /// Sequence number in that conversation, given by the relay.
     pub seq: u64,
@@ -63,25 +64,25 @@ impl FromStr for MessagePosition {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it names no place in a conversation")]
+#[error("the position is not valid")]
 pub struct InvalidPosition;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
-    /// `None` while it is being sent.
+    /// Position of the message; `None` while it is being sent.
     pub place: Option<MessagePosition>,
     /// Client message id, for messages sent from this device.
     pub client_id: Option<ClientMessageId>,
-    /// Whether the person sent it, from this device or another.
+    /// Whether the person sent the message, from this device or another.
     pub mine: bool,
-    /// Device that sealed it; unknown for messages that were not opened.
+    /// Device that sealed the message; unknown for messages that were not opened.
     pub device: Option<DeviceId>,
     pub said: ChatContent,
-    /// Time of arrival at the relay; while it is being sent, of submission.
+    /// Time of the message's arrival at the relay; while it is being sent, of its submission.
     pub at: Timestamp,
     pub state: DeliveryState,
-    /// Whether its keys give forward secrecy; unknown for messages that were not opened or are being sent.
+    /// Whether the sender's keys give forward secrecy; unknown for messages that were not opened or are being sent.
     pub mode: Option<SealMode>,
     /// Whether the agent's previous message was sealed with other keys.
     pub new_keys: bool,
@@ -97,9 +98,9 @@ pub enum ChatContent {
         #[serde(default)]
         cut: bool,
     },
-    /// Content that is no text.
+    /// A message whose content is not text.
     Other,
-    /// Message that was not opened.
+    /// A message that could not be opened.
     Refused { why: OpenFailure, because: String },
     /// An agent without a relation wrote; the content is not stored.
     Stranger,
@@ -115,7 +116,7 @@ pub enum OpenFailure {
     NotForUs,
     /// Sealed in a weaker mode than both sides support.
     Weaker,
-    /// Its session is lost; the next message starts a new one.
+    /// The sealing session of the message is lost; the next message starts a new one.
     Lost,
 }
 
@@ -125,7 +126,7 @@ pub enum DeliveryState {
     Sent,
     /// Being sent, also after a restart, for up to a day.
     Sending,
-    /// Failed; not retried automatically.
+    /// Sending failed and is not retried automatically.
     Failed {
         code: Code,
         why: String,
@@ -139,8 +140,8 @@ pub struct ChatPage {
     pub more: bool,
 }
 
-/// Sanitises a text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns whether it
-/// was cut.
+/// Sanitises a message text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns
+/// whether the text was cut.
 fn sanitise(text: &str) -> (String, bool) {
     let mut clean = String::with_capacity(text.len().min(MAX_TEXT));
     for c in text.replace("\r\n", "\n").chars() {

@@ -1,4 +1,4 @@
-//! The commands and their flags.
+//! The commands of `nuncio` and their flags.
 
 use std::path::PathBuf;
 
@@ -36,59 +36,59 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Write a commented agent file to start from
     Init(Init),
-    /// Check agent files, and say what each protocol cannot express
+    /// Check agent files, and list what each protocol cannot express
     Lint {
         /// An agent file, or a folder as `serve` takes it
         #[arg(default_value = ".")]
         path: PathBuf,
     },
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(Key),
-    /// Give scopes to callers, list them, take them back
+    /// Grant scopes to callers, list and revoke grants
     #[command(subcommand)]
     Grant(Grant),
-    /// Invite people, list them, and take their devices away
+    /// Invite people, list them and remove their devices
     #[command(subcommand)]
     User(User),
-    /// Be a person's own device: allow agents things, and be asked before they happen
+    /// Run this machine as a person's device: grant agents permissions and approve their calls
     #[command(subcommand)]
     Device(DeviceSubcommand),
-    /// Answer the calls that wait for an operator's approval
+    /// Answer calls that wait for an operator's approval
     #[command(subcommand)]
     Approve(Approve),
-    /// Do the work that agents hand to people
+    /// Do the tasks that agents give to people
     #[command(subcommand)]
     Task(Task),
-    /// List skills of other domains beside our own
+    /// List skills and agents of other hosts beside this server's own
     #[command(subcommand)]
     Registry(Registry),
-    /// Show who this server and its agents are to others, and give them new keys
+    /// Show the DIDs of this server and its agents, and rotate their keys
     #[command(subcommand)]
     Did(Did),
-    /// Read and prove the record of every tool call
+    /// Read and verify the record of every tool call
     #[command(subcommand)]
     Audit(Audit),
-    /// Check the stored data
+    /// Check the stored data for damage
     #[command(subcommand)]
     Store(Store),
     /// Talk to an agent on any AAP server
     Chat(Chat),
-    /// List the skills and the agents that a host offers
+    /// List the skills and agents that a host offers
     Discover(Discover),
-    /// Show what a skill or an agent is, takes and answers, and what of it could be verified
+    /// Show the interface of a skill or an agent, and what could be verified about it
     Show(Show),
-    /// Ask an agent which of its interfaces to use for something
+    /// Ask an agent which of its interfaces to use for an intent
     Negotiate(Negotiate),
-    /// Have somebody else's skill or agent do something, and wait for the result
+    /// Call a remote skill or agent and wait for the result
     Invoke(Invoke),
-    /// Check a document of Skill Sharing or ANP
+    /// Validate a document of Skill Sharing or ANP
     Validate(Validate),
-    /// Say what a new manifest breaks, and whose consent it needs again
+    /// Show what a new manifest breaks and which permissions need new consent
     Diff(Diff),
-    /// Say what an error code means and what to do
+    /// Explain an error code and what to do about it
     Explain {
-        /// The code; all are listed when it is left out
+        /// The code; lists all codes when omitted
         code: Option<String>,
     },
     /// Print a completion script for a shell
@@ -105,7 +105,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Tool servers that the examples use (MCP on standard input and output)
+    /// MCP servers on standard input and output that the examples use
     #[command(subcommand)]
     Demo(Demo),
 }
@@ -115,33 +115,32 @@ pub(crate) enum Command {
     after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
 )]
 pub(crate) struct Init {
-    /// The folder to write agent.toml into
+    /// Folder to write agent.toml into
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// Take over the tools of this MCP server: the command that starts it, or its address
+    /// Import the tools of this MCP server: the command that starts it, or its URL
     #[arg(long, value_name = "COMMAND|URL")]
     pub(crate) from_mcp: Option<String>,
-    /// Think with this language model, such as openai/gpt-5 or ollama/qwen3
+    /// Use this language model as the brain, such as openai/gpt-5 or ollama/qwen3
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// An agent file, a folder with agent.toml, or a folder of such folders; the Grand Hotel
-    /// example when left out
+    /// An agent file, a folder with agent.toml, or a folder of such folders; the Grand Hotel example when omitted
     pub(crate) agents: Option<PathBuf>,
-    /// Where to listen; `localhost` means both loopback addresses
+    /// Address to listen on; `localhost` means both loopback addresses
     #[arg(
         long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN", value_parser = listen
     )]
     pub(crate) listen: ListenOn,
     #[command(flatten)]
     pub(crate) data: Data,
-    /// The settings file [default: nuncio.toml in the data directory]
+    /// Settings file [default: nuncio.toml in the data directory]
     #[arg(long, value_name = "FILE", env = "NUNCIO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The address under which others reach this server
+    /// URL under which others reach this server
     #[arg(long, value_name = "URL", env = "NUNCIO_PUBLIC_URL")]
     pub(crate) public_url: Option<url::Url>,
     /// Serve TLS with this certificate (PEM)
@@ -150,7 +149,7 @@ pub(crate) struct Serve {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert", env = "NUNCIO_TLS_KEY")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Believe these certificate authorities too (PEM)
+    /// Trust these certificate authorities too (PEM)
     #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
     pub(crate) extra_ca: Option<PathBuf>,
     /// Allow plain http to peers on this machine, for development
@@ -174,55 +173,55 @@ fn listen(text: &str) -> Result<ListenOn, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
-    /// The server: its address, its domain, or localhost:PORT; `/aap` is tried when it names no path
+    /// The server: its URL, its domain, or localhost:PORT; `/aap` is tried when there is no path
     pub(crate) target: String,
-    /// The agent, when the server has several
+    /// The agent, if the server has several
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     pub(crate) agent: Option<String>,
-    /// The key to show; better set in the environment, where others do not see it
+    /// API key; better set in the environment, where others cannot see it
     #[arg(long, env = "NUNCIO_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Offer a tool that runs here, by a file with name, description, parameters and command
+    /// Offer a tool that runs on this machine, from a file with name, description, parameters and command
     #[arg(long = "tool", value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
-    /// Let every tool run without asking
+    /// Run every tool without asking
     #[arg(long)]
     pub(crate) trust: bool,
-    /// Believe these certificate authorities too (PEM)
+    /// Trust these certificate authorities too (PEM)
     #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
     pub(crate) extra_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Data {
-    /// The data directory
+    /// Data directory
     #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA")]
     pub(crate) path: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Make a key; it is printed once and never again
+    /// Create a key, which is printed once and never again
     Create {
-        /// What to call it
+        /// Name of the key
         #[arg(long)]
         name: Option<String>,
-        /// The person it belongs to
+        /// Person that the key belongs to
         #[arg(long)]
         person: Option<String>,
-        /// A scope it may use; all when left out, several by repeating
+        /// Scope that the key may use (repeatable); all scopes when omitted
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// Make a secret that signs requests and is never sent with them
+        /// Create a secret that signs requests and is never sent with them
         #[arg(long)]
         signing: bool,
-        /// Let it read the metrics and work in the console, as an operator does
+        /// Let the key read the metrics and use the console, as an operator does
         #[arg(long, conflicts_with = "signing")]
         operator: bool,
-        /// Refuse it after a span of time (90m, 12h or 30d) or from a moment on (2027-01-01T00:00:00Z)
+        /// Expiry: a duration (90m, 12h or 30d) or a time (2027-01-01T00:00:00Z)
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
         #[command(flatten)]
@@ -233,22 +232,23 @@ pub(crate) enum Key {
         #[command(flatten)]
         data: Data,
     },
-    /// Take a key back
+    /// Revoke a key
     Revoke {
-        /// Its id or name
+        /// Id or name of the key
         key: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Give a key a new secret, printed once; it keeps its id, scopes, grants and sessions
+    /// Give a key a new secret, printed once; id, scopes, grants and sessions stay
     Rotate {
-        /// Its id or name
+        /// Id or name of the key
         #[arg(value_name = "ID_OR_NAME")]
         key: String,
-        /// When the new secret expires, as for `create`; a key made for a span of time lasts that long again when left out
+        /// Expiry of the new secret, as for `create`; when omitted, a key created with a duration gets the same
+        /// duration again
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        /// How long the old secret works beside the new one, such as 30m, 12h or 3d [default: not at all]
+        /// How long the old secret stays valid, such as 30m, 12h or 3d [default: not at all]
         #[arg(long, value_name = "TIME")]
         overlap: Option<String>,
         #[command(flatten)]
@@ -258,32 +258,32 @@ pub(crate) enum Key {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Grant {
-    /// Give scopes of an agent to a caller
+    /// Grant scopes of an agent to a caller
     Create {
-        /// Who: anonymous, key:ID, oauth:ISSUER#SUBJECT or a DID
+        /// The caller: anonymous, key:ID, oauth:ISSUER#SUBJECT or a DID
         principal: String,
-        /// The agent
+        /// Name of the agent
         agent: String,
-        /// The scopes
+        /// Scopes to grant
         #[arg(required = true, value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// Until this moment, such as 2027-01-01T00:00:00Z
+        /// End of the grant, such as 2027-01-01T00:00:00Z
         #[arg(long, value_name = "TIME", conflicts_with = "once")]
         until: Option<String>,
-        /// For one call only
+        /// Grant for one call only
         #[arg(long)]
         once: bool,
         #[command(flatten)]
         data: Data,
     },
-    /// List what was given
+    /// List the grants
     List {
         #[command(flatten)]
         data: Data,
     },
-    /// Take a grant back
+    /// Revoke a grant
     Revoke {
-        /// Its id
+        /// Id of the grant
         id: String,
         #[command(flatten)]
         data: Data,
@@ -292,11 +292,11 @@ pub(crate) enum Grant {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
-    /// Invite a person, or a further device of theirs; the code is printed once and never again
+    /// Invite a person, or another device of a person; the code is printed once and never again
     Invite {
-        /// Their name here: letters, digits, '_', '-', '.' and '@'
+        /// The person's name on this server: letters, digits, '_', '-', '.' and '@'
         name: String,
-        /// How long the code is good, such as 30m, 12h or 3d [default: 7d]
+        /// How long the code is valid, such as 30m, 12h or 3d [default: 7d]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
         #[command(flatten)]
@@ -309,29 +309,29 @@ pub(crate) enum User {
     },
     /// List a person's devices
     Devices {
-        /// Their name
+        /// The person's name
         name: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Erase a person's data; the audit record and the ledgers can still be proved
+    /// Erase a person's data; the audit record and the ledgers stay verifiable
     Forget {
-        /// Their name
+        /// The person's name
         name: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Take a device of a person away, or all of them
+    /// Remove a device of a person, or all of them
     #[command(
         group = ArgGroup::new("which").args(["device", "all"]).required(true),
         override_usage = "nuncio user revoke [OPTIONS] <NAME> <DEVICE|--all>"
     )]
     Revoke {
-        /// Their name
+        /// The person's name
         name: String,
-        /// The device's id
+        /// Id of the device
         device: Option<String>,
-        /// Every device they have
+        /// All devices of the person
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -341,23 +341,23 @@ pub(crate) enum User {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Approve {
-    /// List the calls that wait
+    /// List the calls that wait for approval
     List {
         #[command(flatten)]
         data: Data,
     },
-    /// Let a call run, once, with the arguments shown
+    /// Allow a call to run once, with the arguments shown
     Allow {
-        /// The approval's id
+        /// Id of the approval
         id: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Refuse a call
+    /// Deny a call
     Deny {
-        /// The approval's id
+        /// Id of the approval
         id: String,
-        /// Why; the agent is told
+        /// Reason, which the agent gets
         #[arg(long)]
         reason: Option<String>,
         #[command(flatten)]
@@ -367,31 +367,31 @@ pub(crate) enum Approve {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// List what waits
+    /// List the open tasks
     List {
         #[command(flatten)]
         data: Data,
     },
-    /// Show a task: what to do, with what, and what the result must hold
+    /// Show a task: what to do, its details, and the form of the result
     Show {
-        /// The task's id
+        /// Id of the task
         id: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Take a task, so that others see who is at it
+    /// Take a task, so that others see who is working on it
     Take {
-        /// The task's id
+        /// Id of the task
         id: String,
-        /// Also when somebody else has it
+        /// Take the task even if another person has it
         #[arg(long)]
         over: bool,
         #[command(flatten)]
         actor: TaskActor,
     },
-    /// Give a task back to everyone
+    /// Return a task to the inbox
     GiveBack {
-        /// The task's id
+        /// Id of the task
         id: String,
         #[command(flatten)]
         actor: TaskActor,
@@ -401,22 +401,22 @@ pub(crate) enum Task {
         after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"   # where it is one text"
     )]
     Finish {
-        /// The task's id
+        /// Id of the task
         id: String,
-        /// The result, field by field: NAME=VALUE, PART.NAME=VALUE; or the text, where it is one
+        /// The result, field by field: NAME=VALUE, PART.NAME=VALUE; or the text, for a task without a form
         #[arg(value_name = "NAME=VALUE", conflicts_with = "output")]
         fields: Vec<String>,
-        /// The result as JSON; `-` reads it from standard input
+        /// The result as JSON; `-` reads standard input
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
         #[command(flatten)]
         actor: TaskActor,
     },
-    /// Refuse a task; whoever asked for it is told
+    /// Refuse a task; the requester is notified
     Refuse {
-        /// The task's id
+        /// Id of the task
         id: String,
-        /// Why
+        /// Reason, which the requester gets
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         #[command(flatten)]
@@ -424,10 +424,10 @@ pub(crate) enum Task {
     },
 }
 
-/// Who does something with a task, and where.
+/// The person who acts on a task, and the data directory.
 #[derive(Debug, Args)]
 pub(crate) struct TaskActor {
-    /// Who you are to others [default: your login name]
+    /// Your name as others see it [default: your login name]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -436,40 +436,40 @@ pub(crate) struct TaskActor {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Registry {
-    /// Follow a domain: its skills are listed at /registry/skills, and read again from time to time
+    /// Follow a domain: its skills are listed at /registry/skills and read again periodically
     Follow {
-        /// The domain, such as example.com or localhost:7400
+        /// Domain, such as example.com or localhost:7400
         domain: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Follow a domain no more
+    /// Stop following a domain
     Unfollow {
-        /// The domain
+        /// Domain that is followed
         domain: String,
         #[command(flatten)]
         data: Data,
     },
-    /// List the domains that are followed, and how they are
+    /// List the followed domains and their state
     List {
         #[command(flatten)]
         data: Data,
     },
-    /// List an agent of another host at /registry/agents, once its description was verified
+    /// List an agent of another host at /registry/agents after verifying its description
     Add {
-        /// The address of its description, or its DID
+        /// URL of the agent's description, or its DID
         target: String,
         #[command(flatten)]
         data: Data,
     },
-    /// List an agent of another host no more
+    /// Remove an agent of another host from the directory
     Remove {
-        /// Its id, its DID, or the address of its description
+        /// Id, DID or description URL of the agent
         which: String,
         #[command(flatten)]
         data: Data,
     },
-    /// List the agents of other hosts that are listed here, and the directories ours are registered with
+    /// List the agents of other hosts in the directory, and the directories that list this server's agents
     Agents {
         #[command(flatten)]
         data: Data,
@@ -478,47 +478,47 @@ pub(crate) enum Registry {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Did {
-    /// Show the DIDs: the service's and every agent's
+    /// Show the DIDs of the service and of every agent
     Show {
-        /// Only this agent's
+        /// Show only this agent's DID
         agent: Option<String>,
         #[command(flatten)]
         data: Data,
     },
-    /// Say that a DID belongs to a person; what it asks for is theirs
+    /// Link a DID to a person, whose permissions its requests then use
     Link {
-        /// The DID
+        /// The DID to link
         did: String,
-        /// The person
+        /// Name of the person
         #[arg(long, value_name = "NAME")]
         person: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Say that a DID belongs to nobody
+    /// Remove the link of a DID to a person
     Unlink {
-        /// The DID
+        /// The linked DID
         did: String,
         #[command(flatten)]
         data: Data,
     },
-    /// List the DIDs that belong to people
+    /// List the DIDs that are linked to people
     Links {
         #[command(flatten)]
         data: Data,
     },
-    /// Make a new key; an agent has a new DID then, and the old one says so
+    /// Make a new key; an agent then gets a new DID, which its old DID document names
     #[command(
         after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens it gave are worthless.\nThe address is changed while the server is stopped."
     )]
     #[command(group = ArgGroup::new("which").args(["agent", "service", "to"]).required(true))]
     Rotate {
-        /// The agent
+        /// Name of the agent
         agent: Option<String>,
-        /// This server's own key
+        /// Rotate the key of this server itself
         #[arg(long)]
         service: bool,
-        /// All of them, moved to another public address
+        /// Move all DIDs to another public URL
         #[arg(long, value_name = "URL")]
         to: Option<url::Url>,
         #[command(flatten)]
@@ -528,35 +528,35 @@ pub(crate) enum Did {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
-    /// List the records, oldest first
+    /// List the audit records, oldest first
     List {
-        /// Begin behind this number
+        /// Start after this record number
         #[arg(long, default_value_t = 0)]
         after: u64,
-        /// How many at most
+        /// Maximum number of records
         #[arg(long, default_value_t = 100)]
         limit: usize,
         #[command(flatten)]
         data: Data,
     },
-    /// Prove that no record was changed, removed or put in between
+    /// Verify that no record was changed, removed or inserted
     Verify {
         #[command(flatten)]
         data: Data,
     },
-    /// Delete old records; what is left can still be proved
+    /// Delete old records; the remaining ones stay verifiable
     Prune {
-        /// Those that ended before this day (2026-01-31) or moment (2026-01-31T12:00:00Z)
+        /// Delete records that ended before this day (2026-01-31) or time (2026-01-31T12:00:00Z)
         #[arg(long, value_name = "TIME")]
         before: String,
         #[command(flatten)]
         data: Data,
     },
-    /// Show what all records say about a call, prove that they agree, and name those that were changed
+    /// Show everything recorded about a call, verify that it agrees, and name changed records
     Explain {
-        /// The call's id
+        /// Id of the call
         call: String,
-        /// Also hold them against a device's record, from `nuncio device audit --json`
+        /// Also compare with a device's record, from `nuncio device audit --json`
         #[arg(long, value_name = "FILE")]
         with: Option<PathBuf>,
         #[command(flatten)]
@@ -566,7 +566,7 @@ pub(crate) enum Audit {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
-    /// Look for damage in the database and its write-ahead file, however long that takes
+    /// Check the database and its write-ahead file for damage, completely
     Check {
         #[command(flatten)]
         data: Data,
@@ -575,12 +575,12 @@ pub(crate) enum Store {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Demo {
-    /// The Grand Hotel's rooms and reservations
+    /// MCP server of the Grand Hotel: its rooms and reservations
     Hotel {
-        /// The file they are kept in [default: hotel.db in the folder named by NUNCIO_STATE, or here]
+        /// Database file [default: hotel.db in the folder named by NUNCIO_STATE, or in the current folder]
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
     },
-    /// `add`, `lookup`, `echo` and `fail`, for the script example
+    /// MCP server with `add`, `lookup`, `echo` and `fail`, for the script example
     Script,
 }

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands of `nuncio`, one module each.
 
 mod audit_explain;
 pub(crate) mod chat;

@@ -1,4 +1,4 @@
-//! `nuncio`: the command line.
+//! `nuncio`: the command-line program.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -12,7 +12,8 @@ use clap::Parser as _;
 
 use cli::Cli;
 
-/// A turn allocates some 160 times; this one takes an eighth fewer instructions for all of it than the system's.
+/// Memory allocator. A turn allocates about 160 times; mimalloc takes an eighth fewer instructions for all of them than
+/// the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -148,7 +148,7 @@ struct AgentPage {
     last_used: Option<Timestamp>,
     happened: String,
     talk: String,
-    /// Result of the previous action.
+    /// Notice about the result of the previous action.
     news: Option<&'static str>,
     wrong: Option<String>,
 }
@@ -157,7 +157,7 @@ struct AgentPage {
 struct NewKeys {
     device: String,
     fingerprint: String,
-    /// Safety number that would result from accepting them.
+    /// Safety number that would result from accepting the new keys.
     number: Vec<String>,
 }
 

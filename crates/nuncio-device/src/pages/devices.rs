@@ -29,7 +29,7 @@ struct DevicesPage {
     owner: String,
     /// Minimum passphrase length, in characters.
     shortest: usize,
-    /// Result of the previous action.
+    /// Notice about the result of the previous action.
     news: Option<&'static str>,
     wrong: Option<String>,
 }
@@ -116,7 +116,7 @@ pub(super) async fn list(
     page(&pages, &visit, news, None).await
 }
 
-/// `GET` of a form's target, as when the language is switched on its result page: redirects to the list.
+/// `GET` of a form's target, as when the language is switched on the result page: redirects to the list of devices.
 pub(super) async fn again(visit: SignedInRequest) -> Response {
     see(&visit.to("/devices"))
 }
@@ -159,7 +159,7 @@ struct InvitePage {
     expires_at: Timestamp,
 }
 
-/// `POST /devices/invite`: shows the invite once; it is not stored.
+/// `POST /devices/invite`: shows the invite once, without storing it.
 pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
     let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
         Ok(invite) => invite,

@@ -17,17 +17,17 @@ use super::texts::Texts;
 use super::{Pages, files};
 use crate::error::DeviceError;
 
-/// How long a form may take.
+/// Time limit for receiving a form.
 const FORM_TIME: Duration = Duration::from_secs(30);
 
 /// Request without a session: language and requested page.
 pub(super) struct PageRequest {
     language: Language,
-    /// Whether the language was chosen in the URL; links then repeat it.
+    /// Whether the language was chosen in the URL; links then repeat the language.
     chosen: bool,
-    /// Path below which all pages are.
+    /// Path prefix of all device pages.
     base: String,
-    /// Path below `base`, and the query.
+    /// Path below `base`, with the query.
     page: String,
     pub(super) headers: HeaderMap,
 }
@@ -53,7 +53,7 @@ impl PageRequest {
         if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path }
     }
 
-    /// The first page has the base itself as its path, without a trailing slash.
+    /// URL of a page below the base path. The first page has the base itself as its path, without a trailing slash.
     fn below_base(&self, path: &str) -> String {
         let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
         format!("{}{}", self.base, rest.unwrap_or(path))
@@ -76,7 +76,7 @@ impl PageRequest {
         self.says(status, &texts.closed, &texts.closed_why)
     }
 
-    /// Page of our own that redirects to `path`, so that the browser sends its cookie.
+    /// A page that redirects to `path` from the same origin, so that the browser sends its cookie.
     pub(super) fn step_in(&self, path: &str) -> Response {
         let texts = &Texts::of(self.language).door;
         let mut response = self.says(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
@@ -205,11 +205,11 @@ pub(super) struct Frame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
     pub(super) switches: Switches,
-    /// Path below which all pages are.
+    /// Path prefix of all device pages.
     pub(super) base: String,
     pub(super) assets: String,
     pub(super) ways: Vec<NavLink>,
-    /// Person and device id.
+    /// Name of the person and id of the device.
     pub(super) owner: Option<(String, String)>,
     /// `?lang=…` if the URL chose the language; links then repeat it.
     pub(super) lang: String,

@@ -17,9 +17,9 @@ use crate::error::DeviceError;
 
 mod entry;
 
-use entry::{EntryView, Names, SentencePart};
+use entry::{AuditEntryView, EntryNames, SentencePart};
 
-/// Entries per page.
+/// Audit entries per page.
 const PAGE: usize = 50;
 
 /// `GET /happened`
@@ -28,7 +28,7 @@ const PAGE: usize = 50;
 struct HappenedPage {
     frame: Frame,
     proof: LogVerification,
-    entries: Vec<EntryView>,
+    entries: Vec<AuditEntryView>,
     /// Number of matching entries as text; `None` without a filter.
     fitting: Option<String>,
     /// Whether a query parameter was invalid and ignored.
@@ -42,7 +42,7 @@ struct HappenedPage {
     older: Option<String>,
     /// Link to the newest entries.
     newest: Option<String>,
-    /// Link without filter.
+    /// Link to the page without a filter.
     everything: String,
     /// Link to this filter from the newest entry.
     fresh: String,
@@ -75,7 +75,7 @@ pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, 
 async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<HappenedPage, DeviceError> {
     let AuditPage { entries, more, fitting, agents, scopes, proof } =
         pages.device.audit_page(wanted.filter.clone(), wanted.before, PAGE).await?;
-    let mut names = Names::new(pages, visit)?;
+    let mut names = EntryNames::new(pages, visit)?;
     let text = &visit.text.happened;
     let older = entries.last().filter(|_| more).map(|last| last.seq);
     let any = |label: &str, chosen| Choice { value: String::new(), label: label.to_owned(), chosen };
@@ -105,7 +105,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
     Ok(HappenedPage {
         frame: visit.frame(pages, NavEntry::Happened),
         proof: LogVerification::new(visit, &proof),
-        entries: entries.into_iter().map(|chained| EntryView::new(&mut names, chained)).collect(),
+        entries: entries.into_iter().map(|chained| AuditEntryView::new(&mut names, chained)).collect(),
         fitting: wanted.is_narrow().then_some(words),
         misread: wanted.misread,
         agents,
@@ -146,9 +146,9 @@ impl LogVerification {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AuditQuery {
     filter: AuditFilter,
-    /// Only entries with a lower number.
+    /// Shows only entries with a lower number.
     before: Option<u64>,
-    /// Day as given in the query.
+    /// Day to show, as given in the query.
     day: String,
     /// Offset of the reader's time zone from UTC, in minutes.
     offset: i32,
@@ -192,7 +192,7 @@ impl AuditQuery {
         self.filter != AuditFilter::default()
     }
 
-    /// URL with the same filter, for entries below `before`.
+    /// URL of the page with the same filter, for entries below `before`.
     fn address(&self, before: Option<u64>) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let filter = &self.filter;
@@ -221,7 +221,7 @@ fn into<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     place.is_some()
 }
 
-/// Start of a day in UTC.
+/// Start of a day in UTC, from its text `YYYY-MM-DD`.
 fn midnight(day: &str) -> Option<Timestamp> {
     let is_day = day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_day.then(|| Timestamp::try_from(format!("{day}T00:00:00Z")).ok())?

@@ -24,12 +24,12 @@ pub struct PromptQueue {
 
 struct PendingPrompt {
     question: Question,
-    /// Time when a page first received it; it cannot be answered before.
+    /// Time when a page first received the prompt; before that the prompt cannot be answered.
     shown: Option<Timestamp>,
     answer: oneshot::Sender<PromptAnswer>,
 }
 
-/// Why an answer is rejected.
+/// Why a person's answer to a prompt is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerRejected {
     /// The prompt expired or was answered on another device.
@@ -57,7 +57,7 @@ impl PromptQueue {
         self.changes.subscribe()
     }
 
-    /// Pending prompts, the one that expires first at the front. Marks them as shown.
+    /// Pending prompts, the one that expires first at the front. Marks the prompts as shown.
     pub(super) fn show(&self) -> Vec<Question> {
         let now = self.clock.now();
         let mut open = self.open();

@@ -1,4 +1,4 @@
-//! Page of the sealed conversation with an agent. Works with plain forms; scripts keep it live.
+//! Page of the sealed conversation with an agent. The page works with plain forms; scripts update it live.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ mod message_view;
 
 use message_view::ChatMessageView;
 
-/// Messages per page.
+/// Messages per page of a conversation.
 const PAGE: usize = 50;
 
 /// Time for asking the relay about new keys before the page is shown without the answer.
@@ -39,7 +39,7 @@ struct TalkPage {
     frame: Frame,
     name: String,
     agent: String,
-    /// Link to the agent's page with its grants and safety number.
+    /// Link to the agent's page, with its grants and safety number.
     about: String,
     /// Whether the agent's keys are stateless, so that a key stolen later opens earlier messages (no forward secrecy).
     weaker: bool,
@@ -86,7 +86,7 @@ pub(super) async fn show(
     }
 }
 
-/// Renders the page; `refused` holds the submitted text and why it was refused.
+/// Renders the conversation page; `refused` holds a submitted text and why it was refused.
 async fn page(
     pages: &Pages,
     visit: &SignedInRequest,
@@ -180,7 +180,7 @@ fn is_script(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.starts_with("application/json"))
 }
 
-/// `POST /talk/:agent`: sends a message; a repeated client message id sends it once.
+/// `POST /talk/:agent`: sends a message; a repeated client message id sends the message once.
 pub(super) async fn say(
     State(pages): State<Pages>,
     Path(id): Path<String>,

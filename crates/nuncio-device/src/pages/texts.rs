@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::error::DeviceError;
 
 texts! {
-    /// Layout of every page.
+    /// Texts of the layout of every page.
     FrameTexts {
         home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
         lost, back,
@@ -20,9 +20,9 @@ texts! {
     DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     HomeTexts {
         agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }
-    /// How the agent was verified.
+    /// Texts about how the agent was verified.
     VerifiedTexts { first_contact, did }
-    /// Terms of a grant.
+    /// Texts about the terms of a grant.
     TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
     AgentTexts {
@@ -51,11 +51,11 @@ texts! {
         backup_saving, passphrase, passphrase_hint, again, short, differ, restore, restore_file, restore_file_how,
         restore_relay, restore_relay_how, recover, recover_passphrase, recover_go,
     }
-    /// Invite of another device.
+    /// Texts about inviting another device.
     InviteTexts {
         title, lasts, came, came_show, run, copy, parts, address, code, fingerprint, compare, trust, secret,
     }
-    /// Enrolment page.
+    /// Texts of the enrolment page.
     WelcomeTexts {
         title, lede, join, join_why, address, code, fingerprint, fingerprint_hint, name, name_usual, join_go, restore,
         restore_why, file, file_hint, choose, passphrase, restore_go, wrong_address, wrong_code, wrong_fingerprint,
@@ -126,11 +126,11 @@ pub(super) struct Texts {
     pub(super) welcome: WelcomeTexts,
     /// Why calls were refused or failed, by the protocol's reason or error code.
     pub(super) reason: BTreeMap<String, String>,
-    /// Error messages, by error code.
+    /// Error messages by error code.
     trouble: BTreeMap<String, String>,
-    /// Explanations of the change rules.
+    /// Explanations of the manifest change rules, by rule.
     pub(super) rule: BTreeMap<String, String>,
-    /// Texts for the scripts.
+    /// Texts that the scripts of the pages use.
     pub(super) script: BTreeMap<String, String>,
 }
 

@@ -38,7 +38,7 @@ const LAST: Duration = Duration::from_secs(2);
 struct EnrolmentState {
     config: DeviceConfig,
     door: Arc<PageAccess>,
-    /// Set once the device exists.
+    /// The enrolled device; set once it exists.
     came: Arc<Mutex<Option<Device>>>,
     /// Lock: one enrolment or restore at a time.
     enrolling: Arc<tokio::sync::Mutex<()>>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{ChatContent, ChatMessage, ChatPage, DeliveryState, MAX_BYTES, MAX_LINES, MessagePosition};
 use crate::records::Records;
 
-/// Limit of conversations per agent.
+/// Limit of stored conversations per agent.
 const MAX_PARTS: usize = 100;
 
 /// Limit of remembered agents that wrote without a relation.
@@ -23,11 +23,11 @@ const STRANGERS: &str = "talk/strangers";
 pub(super) struct ChatSummary {
     /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
-    /// Whether the person ever wrote to it.
+    /// Whether the person ever wrote to the agent.
     #[serde(default)]
     pub(super) begun: bool,
     lines: u64,
-    /// Bytes of text.
+    /// Bytes of stored text of the conversation.
     bytes: u64,
     /// Digest of the agent's key in the last message.
     #[serde(default)]
@@ -146,7 +146,8 @@ fn places(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, Ke
     Ok(places)
 }
 
-/// Changes that store a message; none if it is stored already. The caller holds the state lock and saves them together.
+/// Changes that store a message; none if the message is stored already. The caller holds the state lock and saves the
+/// changes together.
 pub(super) fn put(
     records: &Records,
     agent: &AgentId,
@@ -262,7 +263,7 @@ pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, 
     Ok(records.get(STRANGERS)?.unwrap_or_default())
 }
 
-/// Change that records such an agent.
+/// Change that records an agent without a relation.
 pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);

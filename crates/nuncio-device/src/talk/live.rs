@@ -18,7 +18,7 @@ pub struct StreamedReply {
     pub agent: AgentId,
     pub stream: ClientMessageId,
     pub text: String,
-    /// Number of pieces received.
+    /// Number of received pieces of the reply.
     pub pieces: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct ReplyEvent {
 pub enum ReplyProgress {
     Begun,
     Piece {
-        /// Numbered from zero.
+        /// Number of the piece, from zero.
         piece: u64,
         text: String,
     },
@@ -45,7 +45,7 @@ pub enum ReplyProgress {
     Aborted,
 }
 
-/// Streams in progress and their subscribers.
+/// Replies that are being streamed, and their subscribers.
 pub(crate) struct ReplyStreams {
     growing: Mutex<Vec<StreamedReply>>,
     told: broadcast::Sender<ReplyEvent>,

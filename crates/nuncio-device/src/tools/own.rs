@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ConfinementRules, ProgramTool};
 
-/// Limit of `timeout_ms`.
+/// Largest `timeout_ms` of a tool.
 const LONGEST: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone)]
@@ -83,18 +83,18 @@ impl ToolsFolder {
     fn path(&self, text: &str) -> Result<PathBuf, String> {
         let path = match (text.strip_prefix("~/").or((text == "~").then_some("")), &self.user) {
             (Some(inner), Some(user)) => user.join(inner),
-            (Some(_), None) => return Err("begins where nobody knows: write the whole path".to_owned()),
+            (Some(_), None) => return Err("has an unknown start: write an absolute path".to_owned()),
             (None, _) => self.folder.join(text),
         };
         let real = path.canonicalize().map_err(|why| format!("cannot be allowed: {why}"))?;
         match holds_keys(&real, &self.home, &self.folder) {
-            true => Err("would open the device's own folder, where its keys are: name less".to_owned()),
+            true => Err("would include the device's own folder, where its keys are: allow less".to_owned()),
             false => Ok(real),
         }
     }
 }
 
-/// Whether a path includes or lies in the device's data directory, other than in its tools folder.
+/// Whether a path includes or lies in the device's data directory, except in the tools folder.
 fn holds_keys(path: &Path, home: &Path, tools: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (home, tools) = (real(home), real(tools));

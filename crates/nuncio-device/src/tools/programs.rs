@@ -75,7 +75,7 @@ impl Program<'_> {
             let ((), output) = tokio::join!(write, read);
             let output = output?;
             if output.len() > MAX_OUTPUT {
-                return Err(ToolFailure::Failed(format!("the program says more than {MAX_OUTPUT} bytes")));
+                return Err(ToolFailure::Failed(format!("the program printed more than {MAX_OUTPUT} bytes")));
             }
             let status = running.child.wait().await.map_err(|why| failed(&why))?;
             match status.success() {
@@ -85,7 +85,7 @@ impl Program<'_> {
         };
         match tokio::time::timeout(time, work).await {
             Ok(done) => done,
-            Err(_) => Err(ToolFailure::Failed("the program took longer than its time".to_owned())),
+            Err(_) => Err(ToolFailure::Failed("the program exceeded its time limit".to_owned())),
         }
     }
 }
@@ -96,9 +96,9 @@ impl Program<'_> {
 pub struct ProgramTool {
     /// Program followed by fixed arguments.
     pub command: Vec<String>,
-    /// Working directory, which it may read.
+    /// Working directory of the program, which the program may read.
     pub folder: PathBuf,
-    /// Schema of the arguments.
+    /// JSON Schema of the tool's arguments.
     pub input: Option<Schema>,
     /// Limit of the run time; the call's own limit also applies.
     pub time: Option<Duration>,
@@ -140,7 +140,7 @@ impl LocalTool for ProgramTool {
 mod tests {
     use super::*;
 
-    /// An own tool that may write to its folder.
+    /// Test tool that may write to its folder.
     fn sh(folder: &Path, script: &str) -> ProgramTool {
         let command = ["sh", "-c", script].map(str::to_owned).into();
         let reach = ConfinementRules { write: vec![folder.to_owned()], ..ConfinementRules::default() };

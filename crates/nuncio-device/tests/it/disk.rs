@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use nuncio_identity::seal::{KeyStore, KeyStoreError, MemoryKeyStore};
 
-/// Records of a process, until they are taken over by the next one.
+/// Stored records of a device process, until the next process takes them over.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     records: MemoryKeyStore,

@@ -112,13 +112,13 @@ impl Reader {
     }
 }
 
-/// Text of each entry on the page.
+/// Text of each audit entry on the page.
 fn entries(page: &RawAnswer) -> Vec<String> {
     assert_eq!(page.status, 200, "{}", page.body);
     page.body.split("<li class=\"entry").skip(1).map(|part| words(part.split("<details>").next().unwrap())).collect()
 }
 
-/// Removes the markup.
+/// The text of a page without its markup.
 fn words(html: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -144,7 +144,7 @@ async fn audit_page_lists_newest_first_and_filters() {
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
     let empty = reader.get("/happened").await;
-    assert!(empty.body.contains("Nothing is written down yet"), "{}", empty.body);
+    assert!(empty.body.contains("No entries yet"), "{}", empty.body);
 
     scene.call("tell", json!({})).await.unwrap();
     ada.prompt.will_say(&[PromptAnswer::No]);
@@ -157,14 +157,14 @@ async fn audit_page_lists_newest_first_and_filters() {
     happened(&ada, 6).await;
 
     let page = reader.get("/happened").await;
-    assert!(page.body.contains("6 entries, and they hold together"));
+    assert!(page.body.contains("6 entries, verified just now"));
     let all = entries(&page);
     let expect = [
-        ("Notes ran read_file", "Ran You were asked and said yes."),
-        ("Notes wanted to run tell", "Failed What it was called with does not fit. Nothing ran. You were not asked."),
-        ("Notes wanted to run tell", "Failed It went wrong on this device. It may have had an effect. You were not"),
-        ("Notes wanted to run where", "Refused You do not allow it this. You were not asked."),
-        ("Notes wanted to run read_file", "Refused You said no. You were asked."),
+        ("Notes ran read_file", "Ran You were asked and agreed."),
+        ("Notes wanted to run tell", "Failed The arguments are not valid. Nothing ran. You were not asked."),
+        ("Notes wanted to run tell", "Failed It failed on this device. It may have had an effect. You were not"),
+        ("Notes wanted to run where", "Refused You have not granted this permission. You were not asked."),
+        ("Notes wanted to run read_file", "Refused You denied it. You were asked."),
         ("Notes ran tell", "Ran You were not asked."),
     ];
     assert_eq!(all.len(), expect.len(), "{all:?}");
@@ -268,7 +268,7 @@ async fn changed_audit_record_is_flagged_and_still_exported() {
     let touched = String::from_utf8(ada.keep().load(second).unwrap().unwrap()).unwrap().replace("\"ok\"", "\"denied\"");
     ada.keep().save(vec![(second.to_owned(), Some(touched.into_bytes()))]).unwrap();
     let page = reader.get("/happened").await;
-    assert!(page.body.contains("This record does not hold") && page.body.contains("At entry 3:"), "{}", page.body);
+    assert!(page.body.contains("This record was tampered with") && page.body.contains("At entry 3:"), "{}", page.body);
     assert!(page.body.contains("<li class=\"entry alarm\" id=\"entry-3\">"));
     assert_eq!(entries(&page).len(), 3, "it is shown all the same");
     assert_eq!(reader.get("/happened/export").await.body.lines().count(), 3);
@@ -279,7 +279,7 @@ async fn changed_audit_record_is_flagged_and_still_exported() {
     assert!(page.body.contains("Entries are missing at the end: 2."), "{}", page.body);
     ada.keep().save(vec![("device/audit-state".to_owned(), Some(b"[]".to_vec()))]).unwrap();
     let page = reader.get("/happened").await;
-    assert!(page.status == 200 && page.body.contains("It cannot be read:"), "{}", page.body);
+    assert!(page.status == 200 && page.body.contains("The record cannot be read:"), "{}", page.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -377,7 +377,7 @@ async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored()
         // The query appears only in the language link of this page.
         let bare = page.body.replace("%3Cscript%3Ealert(1)%3C/script%3E&#38;lang=", "");
         assert!(!bare.contains("alert(1)"), "{query}");
-        assert_eq!(page.body.contains("cannot be understood"), !query.starts_with("x="), "{query}");
+        assert_eq!(page.body.contains("is not valid and was ignored"), !query.starts_with("x="), "{query}");
     }
     assert_eq!(ada.device.devices().await.unwrap().len(), 1);
 }
@@ -427,7 +427,7 @@ async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
 
     let own = ada.device.identity().device.to_string();
     let question = reader.get(&format!("/devices/{id}/remove")).await;
-    assert!(question.body.contains("stays allowed") && question.body.contains("Remove it"), "{}", question.body);
+    assert!(question.body.contains("stay valid") && question.body.contains("Remove this device?"), "{}", question.body);
     assert_eq!(reader.get(&format!("/devices/{own}/remove")).await.status, 303, "not this one");
     assert_eq!(reader.get("/devices/dev_other/remove").await.status, 404);
     assert_eq!(reader.get("/devices/%3Cscript%3E/remove").await.status, 404);
@@ -448,8 +448,8 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     let good = "correct horse battery";
     for (fields, why) in [
         (&[("passphrase", "short"), ("again", "short")][..], "at least 12"),
-        (&[("passphrase", good), ("again", "another horse battery")], "not the same"),
-        (&[("passphrase", good)], "not the same"),
+        (&[("passphrase", good), ("again", "another horse battery")], "do not match"),
+        (&[("passphrase", good)], "do not match"),
         (&[], "at least 12"),
     ] {
         let refused = reader.post("/devices/backup", fields).await;
@@ -470,7 +470,7 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     let own = reader.post("/devices/recover", &[("passphrase", good)]).await;
     assert!(own.status == 409 && own.body.contains("nothing to recover"), "{}", own.body);
     let wrong = reader.post("/devices/recover", &[("passphrase", "another horse battery")]).await;
-    assert!(wrong.status == 409 && wrong.body.contains("does not open"), "{}", wrong.body);
+    assert!(wrong.status == 409 && wrong.body.contains("cannot be opened"), "{}", wrong.body);
     // The device is lost, and a new one is enrolled.
     let next = scene.device("ada").await;
     let theirs = Reader::at(&scene, &next).await;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::pages_activity::Reader;
 use crate::scene::{Machine, Scene, invite};
 
-/// Client at the enrolment page.
+/// Test client of the enrolment page.
 struct Newcomer {
     reader: Reader,
     door: Arc<PageAccess>,
@@ -71,12 +71,12 @@ async fn machine_enrols_by_invite_and_then_serves_device_pages() {
     let (url, code) = (scene.gateway.url(), invite(&scene.gateway, "ada").await);
     let wrong = "0".repeat(64);
     for (status, address, code, fingerprint, why) in [
-        (422, "", code.as_str(), right.as_str(), "The address is none"),
-        (422, "javascript:alert(1)", &code, &right, "The address is none"),
-        (422, "file:///etc/passwd", &code, &right, "The address is none"),
+        (422, "", code.as_str(), right.as_str(), "The address is not valid"),
+        (422, "javascript:alert(1)", &code, &right, "The address is not valid"),
+        (422, "file:///etc/passwd", &code, &right, "The address is not valid"),
         (422, &url, " ", &right, "The code is missing"),
-        (422, &url, &code, "", "The fingerprint is none"),
-        (422, &url, &code, "12 34", "The fingerprint is none"),
+        (422, &url, &code, "", "The fingerprint is not valid"),
+        (422, &url, &code, "12 34", "The fingerprint is not valid"),
         (409, &url, &code, &wrong, ""),
         (409, &url, "inv_<b>none</b>", &right, ""),
     ] {

@@ -76,7 +76,7 @@ impl Prompt for Script {
     }
 }
 
-/// Tool that counts its runs and behaves as its `path` argument says.
+/// Test tool that counts its runs and behaves as its `path` argument demands.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     runs: AtomicUsize,
@@ -274,7 +274,7 @@ impl Scene {
         self.agent.call("ada", tool, arguments).await
     }
 
-    /// Calls with a given call id.
+    /// Calls a tool with a given call id.
     pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
         self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await

@@ -35,7 +35,7 @@ async fn ended(running: &Running, count: usize) -> Vec<String> {
     eventually("it is written down", words).await
 }
 
-/// Waits until a device has refreshed the agent since `before`, which it does before a refusal.
+/// Waits until a device has refreshed the agent's data since `before`, which the device does before a refusal.
 async fn looked_since(running: &Running, before: Timestamp) {
     let looked = || running.device.agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;

@@ -115,7 +115,7 @@ async fn form_without_scripts_sends_message_once_and_page_escapes_content() {
     let ada_reads = Visitor::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let page = ada_reads.get(&path).await;
-    assert!(page.contains("Nothing has been said yet.") && page.contains("only you and it read this"), "{page}");
+    assert!(page.contains("No messages yet.") && page.contains("only you and the agent can read this"), "{page}");
     let name = between(&page, "name=\"client_id\" value=\"", "\"");
     let words = [("client_id", name.as_str()), ("text", "Good <b>morning</b>.\r\nSee https://a.example/x.")];
     // Submitted twice.
@@ -150,7 +150,7 @@ async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
     let ada_reads = Visitor::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let long = "long ".repeat(MAX_TEXT / 4);
-    for (words, why) in [("  ", "There is nothing in it yet."), (long.as_str(), "at most 64 KB")] {
+    for (words, why) in [("  ", "The message is empty."), (long.as_str(), "at most 64 KB")] {
         let refused = ada_reads.send(&path, &[("client_id", "m_1"), ("text", words)]).await;
         let page = String::from_utf8(refused.body.to_vec()).unwrap();
         assert!(refused.status == 422 && page.contains(why) && page.contains(words), "{}", refused.status);
@@ -163,7 +163,7 @@ async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
         page.contains("data-state=\"failed\"").then_some(page)
     };
     let page = eventually("it fails", failed).await;
-    assert!(page.contains("Not sent: you have allowed this agent nothing"), "{page}");
+    assert!(page.contains("Not sent: you have not allowed this agent anything"), "{page}");
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     assert_eq!(ada_reads.send(&format!("{path}/again"), &[("client_id", "m_1")]).await.status, 303);
     let sent = async || ada_reads.get(&path).await.contains("data-state=\"sent\"").then_some(());
@@ -231,7 +231,7 @@ async fn older_messages_are_on_the_previous_page() {
     let older = between(&page, "id=\"older\" href=\"", "\"");
     let page = ada_reads.get(&without_base(&ada_reads.base, &older)).await;
     assert!(page.contains("line 1;") && page.contains("line 10;") && !page.contains("line 11;"));
-    assert!(page.contains("To the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
+    assert!(page.contains("Jump to the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
     let last = ada.device.messages(&scene.id, None, 1).unwrap().lines.remove(0);
     assert_eq!(last.said, ChatContent::Text { text: "line 60;".to_owned(), cut: false });
 }

@@ -28,7 +28,7 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    /// Starts it and waits for its first line of output.
+    /// Starts the process and waits for its first line of output.
     fn saying(command: &mut Command) -> (Self, String) {
         let name = format!("{command:?} starts: run `cargo xtask test`, which installs it");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect(&name);

@@ -5,72 +5,72 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
-/// Where a device lives.
+/// Options that locate a device and its storage key.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceHome {
-    /// The device's folder [default: ~/.nuncio-device]
+    /// Folder of the device [default: ~/.nuncio-device]
     #[arg(long = "home", value_name = "DIR", env = "NUNCIO_DEVICE")]
     pub(crate) path: Option<PathBuf>,
-    /// Believe these certificate authorities too (PEM)
+    /// Trust these certificate authorities too (PEM)
     #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
     pub(crate) extra_ca: Option<PathBuf>,
-    /// The file with the key of the stored data, if it was moved
+    /// File with the storage key, if it was moved
     #[arg(long, value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_KEY")]
     pub(crate) storage_key: Option<PathBuf>,
-    /// Read the passphrase of the stored data from a file's first line, rather than here
+    /// Read the storage passphrase from the first line of this file instead of asking for it
     #[arg(long = "storage-passphrase-file", value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_PASSPHRASE_FILE")]
     pub(crate) storage_passphrase: Option<PathBuf>,
 }
 
-/// Where the key comes from that seals the stored data of a device.
+/// Source of the key that encrypts the stored data of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StorageSource {
-    /// The system's keyring (Secret Service)
+    /// The system keyring (Secret Service)
     Keyring,
     /// A passphrase, asked for whenever the device is opened
     Passphrase,
-    /// A file of its own
+    /// A separate file
     File,
 }
 
-/// Where a passphrase comes from.
+/// Source of a passphrase.
 #[derive(Debug, Args)]
 pub(crate) struct PassphraseFrom {
-    /// Read the passphrase from a file's first line, rather than here
+    /// Read the passphrase from the first line of this file instead of asking for it
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceSubcommand {
-    /// Make this machine a device of yours, with the code of an invite
+    /// Enrol this machine as one of your devices, with an invite code
     #[command(alias = "join")]
     Enrol {
-        /// The server that invited you
+        /// URL of the server that invited you
         url: Url,
-        /// The code
+        /// Invite code
         code: String,
-        /// The fingerprint of the server's key, as the invite names it
+        /// Fingerprint of the server's key, as given in the invite
         #[arg(long, value_name = "KEY")]
         fingerprint: Option<String>,
-        /// What you call this device
+        /// Name of this device
         #[arg(long, default_value = "laptop")]
         name: String,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Answer agents' calls, and ask before what is sensitive
+    /// Answer calls of agents, and ask you before sensitive ones
     Run {
-        /// Ask here, in the terminal
+        /// Ask in this terminal
         #[arg(long, conflicts_with = "policy")]
         tty: bool,
-        /// Let a file answer, on a machine that nobody sits at
+        /// Let a policy file answer, on a machine without a user
         #[arg(long, value_name = "FILE")]
         policy: Option<PathBuf>,
-        /// A folder whose files may be read by agents you allow that
+        /// Folder whose files agents may read if you allow it
         #[arg(long = "folder", value_name = "DIR")]
         folders: Vec<PathBuf>,
-        /// Where on this machine its pages are [default: 7480, or any that is free]
+        /// Port of the device pages on this machine [default: 7480, or any free port]
         #[arg(long, value_name = "PORT")]
         port: Option<u16>,
         /// Serve no pages
@@ -79,57 +79,57 @@ pub(crate) enum DeviceSubcommand {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// List the agents this device deals with
+    /// List the agents that this device knows
     #[command(alias = "grants")]
     Agents {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Show what an agent asks for, and allow exactly what you name of it
+    /// Show the permissions that an agent requests, and grant those you name
     Allow {
-        /// The agent
+        /// Id of the agent
         agent: String,
-        /// What to allow; nothing is allowed when none is named
+        /// Scopes to grant; none are granted when omitted
         scopes: Vec<String>,
-        /// Everything of little at stake too
+        /// Also grant all scopes of low sensitivity
         #[arg(long)]
         all_low: bool,
-        /// For one call each
+        /// Grant for one call each
         #[arg(long, conflicts_with = "time")]
         once: bool,
-        /// For so long, such as 30m, 12h or 3d
+        /// Duration of the grant, such as 30m, 12h or 3d
         #[arg(long = "for", value_name = "TIME")]
         time: Option<String>,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Take everything back from an agent
+    /// Revoke all permissions of an agent
     Revoke {
-        /// The agent
+        /// Id of the agent
         agent: String,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Prove and show what happened on this device
+    /// Verify and show the activity record of this device
     Audit {
-        /// Write it to a file, one entry a line
+        /// Write the record to a file, one entry per line
         #[arg(long, value_name = "FILE")]
         export: Option<PathBuf>,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Show the number that you and an agent's owner compare
+    /// Show the safety number to compare with an agent's owner
     Verify {
-        /// The agent
+        /// Id of the agent
         agent: String,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Take an agent's changed keys for its own, having compared the number
+    /// Accept an agent's changed keys after comparing the safety number
     Accept {
-        /// The agent
+        /// Id of the agent
         agent: String,
-        /// You have compared it: do not ask
+        /// Do not ask, because you have compared the number
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -140,31 +140,31 @@ pub(crate) enum DeviceSubcommand {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Invite a further device of yours, for ten minutes
+    /// Create an invite for another device of yours, valid for ten minutes
     Invite {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Say that another device is yours too: what it signed counts here
+    /// Confirm that another device is yours: its signatures then count on this device
     Trust {
-        /// The other device
+        /// Id of the other device
         device: String,
-        /// You have compared its key: do not ask
+        /// Do not ask, because you have compared its fingerprint
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Take a lost device away: it speaks for you no more
+    /// Remove a lost device, which then no longer acts for you
     Remove {
-        /// The lost device
+        /// Id of the lost device
         device: String,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Keep this device's keys at the server, under a passphrase
+    /// Back up this device's keys at the server, encrypted with a passphrase
     Backup {
-        /// Write them to a file too, to restore the device from
+        /// Also write the backup to a file, from which the device can be restored
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -172,30 +172,30 @@ pub(crate) enum DeviceSubcommand {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Put a device back on this machine, from the file of its backup
+    /// Restore a device on this machine from its backup file
     Restore {
-        /// The file
+        /// Backup file
         file: PathBuf,
         #[command(flatten)]
         passphrase: PassphraseFrom,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Let the device you backed up vouch for this one, when you lost it
+    /// Confirm this device with the backup of a device that you lost
     Recover {
         #[command(flatten)]
         passphrase: PassphraseFrom,
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Say a fresh link to the pages of the device that runs
+    /// Print a new link to the pages of the running device
     Open {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Show or change where the key comes from that seals the stored data
+    /// Show or change the source of the key that encrypts the stored data
     Storage {
-        /// The new source; without it nothing is changed
+        /// The new source; nothing is changed when omitted
         #[arg(value_enum)]
         source: Option<StorageSource>,
         /// With `file`: where to write the new key [default: beside the device's folder]
@@ -206,7 +206,7 @@ pub(crate) enum DeviceSubcommand {
         #[command(flatten)]
         home: DeviceHome,
     },
-    /// Say who this device is and what it can do
+    /// Show the identity and the tools of this device
     Status {
         #[command(flatten)]
         home: DeviceHome,

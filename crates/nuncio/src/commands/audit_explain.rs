@@ -23,7 +23,8 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
     let mut answer = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
     let records = answer["records"].as_array_mut().map(std::mem::take).unwrap_or_default();
     if records.is_empty() && answer["chain_broken"].is_null() {
-        let message = format!("no audit record is of the call {call}; `nuncio audit list --json` shows the calls");
+        let message =
+            format!("there is no audit record of the call {call}; `nuncio audit list --json` shows the calls");
         return Err(fault(Code::NotFound, message));
     }
     let mut changed = Vec::new();

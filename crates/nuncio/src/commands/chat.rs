@@ -31,7 +31,8 @@ use turn::Answers;
 pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     let words = ChatTexts::of_environment();
     let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
-    let key = flags.key.as_deref().map(|key| ApiKey::parse(key).ok_or_else(|| WrongUsage("the key is no key".into())));
+    let key =
+        flags.key.as_deref().map(|key| ApiKey::parse(key).ok_or_else(|| WrongUsage("the key is not valid".into())));
     let mut screen = Screen::new(words, json);
     let (client, meta) = connect(&flags.target, key.transpose()?, flags.extra_ca.as_deref(), &mut screen).await?;
     let conversation = match &flags.session {
@@ -207,7 +208,7 @@ fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
 /// Creates a session with every exposed tool, and the local tools if the agent accepts client tools.
 async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
     if !tools.is_empty() && !agent.capabilities.application_tools {
-        bail!("the agent `{}` takes no tools from its clients; leave --tool out", agent.name);
+        bail!("the agent `{}` does not accept client tools; omit --tool", agent.name);
     }
     let switched_on = agent.tools.iter().filter_map(|tool| {
         let name = ToolName::parse(&tool.name).ok()?;

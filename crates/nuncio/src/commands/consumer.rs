@@ -17,7 +17,7 @@ use super::chat::wrap::Wrap;
 use crate::cli::OutboundOptions;
 use crate::output::WrongUsage;
 
-/// The way out, as far as the user lets it go.
+/// The HTTP client, limited to the addresses that the user's flags allow.
 pub(crate) fn way_out(reach: &OutboundOptions) -> anyhow::Result<Arc<GuardedFetch>> {
     let roots = reach.extra_ca.as_ref();
     let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
@@ -26,7 +26,7 @@ pub(crate) fn way_out(reach: &OutboundOptions) -> anyhow::Result<Arc<GuardedFetc
     Ok(Arc::new(fetch))
 }
 
-/// A consumer with the user's own reach and tokens.
+/// A skill consumer with the user's address limits and stored tokens.
 pub(crate) fn consumer(reach: &OutboundOptions, watcher: ProgressCallback) -> anyhow::Result<Consumer> {
     let fetch = way_out(reach)?;
     let options = Options { caller_type: "user".to_owned(), ..Options::default() };
@@ -44,7 +44,7 @@ fn tokens() -> Arc<dyn TokenStore> {
     }
 }
 
-/// The credential that may show more of a host.
+/// The credential that lets a host show more of its skills.
 pub(crate) fn for_discovery(api_key: Option<&String>, token: Option<&String>) -> Credential {
     match (api_key, token) {
         (Some(key), _) => Credential::ApiKey(Secret::new(key)),
@@ -53,7 +53,7 @@ pub(crate) fn for_discovery(api_key: Option<&String>, token: Option<&String>) ->
     }
 }
 
-/// Prints a note for people; with `--json` notes are part of the answer.
+/// Prints a progress note for people; with `--json` notes are part of the result.
 pub(crate) fn notes(json: bool) -> ProgressCallback {
     ProgressCallback::new(move |progress| {
         if let Progress::Note { message } = progress

@@ -1,4 +1,4 @@
-//! `nuncio device`: a person's own device, which asks before it acts.
+//! `nuncio device`: a person's own device, which asks its person before it acts.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -96,7 +96,7 @@ fn device_error(error: DeviceError) -> anyhow::Error {
     fault(error.code, error.message)
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Writes a file that only its owner may read, completely or not at all.
 fn written(file: &Path, text: &str) -> std::io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
@@ -130,7 +130,7 @@ fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: boo
     show(json, &answer, |answer| {
         println!("This is {}, a device of {}.", cell(&answer["device"]).bold(), cell(&answer["person"]).bold());
         eprintln!("{} {folder}", "Its keys are in".dimmed());
-        eprintln!("{} {sealed_by}.", "They are sealed with".dimmed());
+        eprintln!("{} {sealed_by}.", "They are encrypted with".dimmed());
         if let Some(number) = number {
             eprintln!("{} {}", "Compare on the device that invited it:".dimmed(), number.bold());
         }
@@ -168,7 +168,7 @@ async fn serve(
         (None, Some(pages)) => {
             let link = pages.opener.link();
             show(json, &json!({"pages": link}), |_| {
-                println!("No device lives here yet. Make this machine one of yours here: {}", link.cyan());
+                println!("There is no device here yet. Enrol this machine at: {}", link.cyan());
             });
             let stop = CancellationToken::new();
             let came = tokio::select! {
@@ -194,9 +194,9 @@ async fn serve(
         let of = cell(&answer["person"]);
         println!("{} of {} answers at {}.", cell(&answer["device"]).bold(), of.bold(), cell(&answer["url"]).cyan());
         if let Some(link) = &link {
-            println!("Its pages open here, once: {}", link.cyan());
+            println!("One-time link to its pages: {}", link.cyan());
         }
-        println!("Its stored data is sealed with {sealed_by}.");
+        println!("Its stored data is encrypted with {sealed_by}.");
     });
     let stop = CancellationToken::new();
     let watching = tokio::spawn(asked_again(device.clone()));
@@ -239,8 +239,8 @@ async fn asked_again(device: Device) {
     }
 }
 
-/// A fingerprint as people hand it on, in groups or not.
+/// Parses a fingerprint, with or without groups.
 fn fingerprint_of(text: &str) -> Result<Digest, String> {
     let hex: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    Digest::parse(&hex).ok_or_else(|| format!("{text:?} is no fingerprint: it has 64 digits from 0 to f"))
+    Digest::parse(&hex).ok_or_else(|| format!("{text:?} is not a fingerprint: it has 64 characters from 0 to f"))
 }

@@ -28,7 +28,7 @@ pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
         }
         Did::Unlink { did, data } => {
             let answer = carry_out(&data.path, AdminCommand::DidUnlink { did }).await?;
-            show(json, &answer, |answer| println!("{} belongs to nobody now.", cell(&answer["unlinked"])));
+            show(json, &answer, |answer| println!("{} is no longer linked to a person.", cell(&answer["unlinked"])));
         }
         Did::Links { data } => {
             let answer = carry_out(&data.path, AdminCommand::DidLinks).await?;

@@ -17,10 +17,10 @@ mod people;
 mod reason;
 mod rule_texts;
 
-/// No document is larger.
+/// Size limit of a compared document, in bytes.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Judges a change. The status is 1 when it breaks something, 2 when there was something that could not be read.
+/// Judges a change. The exit status is 1 if the change is breaking, 2 if an input could not be read.
 pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
     let judge = DiffMode::of(options);
     if let Some(file) = &options.pairs {
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
     if judged.verdict.breaking { Err(AlreadyReported.into()) } else { Ok(()) }
 }
 
-/// A verdict, and for every finding why it is unreadable, where it is.
+/// A verdict, with the reason of every finding about an unreadable part.
 #[derive(Debug)]
 struct JudgedDiff {
     verdict: ChangeVerdict,
@@ -58,7 +58,7 @@ impl JudgedDiff {
         Self { verdict: ChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
     }
 
-    /// The verdict for programs: a finding that has a reason gets a field for it.
+    /// The verdict as JSON; a finding that has a reason gets a field for it.
     fn json(&self) -> serde_json::Result<String> {
         if self.reasons.iter().all(Option::is_none) {
             return serde_json::to_string(&self.verdict);
@@ -73,7 +73,7 @@ impl JudgedDiff {
     }
 }
 
-/// How to judge.
+/// What `nuncio diff` compares: manifests or schemas.
 #[derive(Debug, Clone, Copy)]
 enum DiffMode {
     Manifests(ChangePolicy),

@@ -1,4 +1,4 @@
-//! `nuncio discover`: what a host offers, by whichever protocol.
+//! `nuncio discover`: lists what a host offers over any protocol.
 
 use anstream::println;
 use nuncio_anp::client::{AgentTarget as Peer, ClientError, HostListing, Reason as PeerReason};

@@ -52,7 +52,7 @@ fn unknown(message: &str, json: bool) -> anyhow::Result<()> {
     Err(AlreadyReported.into())
 }
 
-/// The first sentence of a code's page, cut to so many characters.
+/// The first sentence of a code's page, cut to `room` characters.
 fn summary(code: Code, room: usize) -> String {
     let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     let text = paragraph.collect::<Vec<_>>().join(" ");

@@ -25,7 +25,7 @@ mod progress;
 
 use progress::ProgressLine;
 
-/// Invokes a skill or an agent and prints what it answers.
+/// Invokes a skill or an agent and prints the result.
 pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     if let Some(text) = &options.say {
         return message::run(&options, text, json).await;
@@ -63,7 +63,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     };
     let mut execution = tokio::select! {
         execution = submit(&consumer, &described, &call, proof) => execution?,
-        () = interrupted() => anyhow::bail!("interrupted before it was taken on, or at least before we knew"),
+        () = interrupted() => anyhow::bail!("interrupted before the provider confirmed the invocation"),
     };
     if options.no_wait {
         line.clear();
@@ -95,7 +95,7 @@ async fn submit(
     consumer.submit(described, call).await
 }
 
-/// A skill has one method; naming another is a mistake.
+/// Refuses `--method` for a skill unless it names the skill's only method.
 fn one_method(described: &ResolvedSkill, said: Option<&str>) -> anyhow::Result<()> {
     let own = described.descriptor.endpoint.method.as_str();
     match said {
@@ -107,7 +107,7 @@ fn one_method(described: &ResolvedSkill, said: Option<&str>) -> anyhow::Result<(
     }
 }
 
-/// Selects the credential that the skill asks for from flags and environment.
+/// Selects the credential that the skill requires from flags and environment.
 fn pick(proof: &CallerCredentials, wanted: AuthType) -> Credential {
     let api_key = proof.api_key.as_deref().map(|key| Credential::ApiKey(Secret::new(key)));
     let token = proof.token.as_deref().map(|token| Credential::Token(Secret::new(token)));
@@ -159,15 +159,18 @@ fn people(output: &Value) {
     }
 }
 
-/// Handles Ctrl-C during a remote execution: asks whether to cancel it there too.
+/// Handles Ctrl-C during a remote execution: asks whether to cancel the execution too.
 async fn stop(consumer: &Consumer, execution: &Execution, json: bool) -> anyhow::Result<()> {
     let place = execution.status_url().map(|url| clean(url.as_str()).into_owned()).unwrap_or_default();
     let somebody_is_there = !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if somebody_is_there && asked_to_cancel(execution.id()).await {
         consumer.cancel(execution).await?;
-        anyhow::bail!("cancelled there too: {}", clean(execution.id()));
+        anyhow::bail!("cancelled at the provider too: {}", clean(execution.id()));
     }
-    anyhow::bail!("interrupted; {} goes on there. Stop it with: curl -X DELETE {place}", clean(execution.id()))
+    anyhow::bail!(
+        "interrupted; {} continues at the provider. Cancel it with: curl -X DELETE {place}",
+        clean(execution.id())
+    )
 }
 
 async fn asked_to_cancel(id: &str) -> bool {

@@ -1,4 +1,4 @@
-//! `nuncio negotiate`: which interface of an agent to use for something, and why.
+//! `nuncio negotiate`: which interface of an agent to use for an intent, and why.
 
 use anstream::println;
 use nuncio_anp::client::{AgentTarget, Agreement, ChosenBy, DraftDecision, NegotiationRequest, VerifiedDescription};
@@ -48,7 +48,7 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
 fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<DraftDecision>> {
     let decision = |protocol: &String, accepts| match &options.digest {
         Some(digest) => Ok(DraftDecision { protocol: protocol.clone(), digest: digest.clone(), accepts }),
-        None => Err(WrongUsage("name the draft's digest as it was shown, with --digest".to_owned())),
+        None => Err(WrongUsage("give the draft's digest with --digest, as it was shown".to_owned())),
     };
     Ok(match (&options.accept, &options.reject) {
         (Some(protocol), _) => Some(decision(protocol, true)?),
@@ -93,7 +93,7 @@ fn people(agent: &VerifiedDescription, agreement: &Agreement) {
     }
 }
 
-/// A drafted protocol, and the next command.
+/// Prints a drafted protocol and the next command.
 fn draft(result: &NegotiationResult) {
     let standing = result.extra.get("protocolDraft");
     let said = |name: &str| standing.and_then(|it| it.get(name)).map(cell);
@@ -110,10 +110,10 @@ fn draft(result: &NegotiationResult) {
     let (id, digest) = (said("protocolId").unwrap_or_default(), said("digest").unwrap_or_default());
     match standing.map(|it| (&it["acceptedByCaller"], &it["acceptedByAgent"])) {
         Some((Value::Bool(false), _)) if artifact.is_some() => {
-            println!("  {} --accept {} --digest {}", "if you want it:".dimmed(), clean(&id), clean(&digest));
+            println!("  {} --accept {} --digest {}", "to accept it:".dimmed(), clean(&id), clean(&digest));
         }
         Some((Value::Bool(true), Value::Bool(false))) => {
-            println!("  {}", "you accepted it; the other side has still to".dimmed());
+            println!("  {}", "you accepted it; the other side has not yet".dimmed());
         }
         Some((Value::Bool(true), Value::Bool(true))) => {
             println!(

@@ -107,7 +107,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         Key::List { data } => {
             let answer = carry_out(&data.path, AdminCommand::KeyList).await?;
             let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
-            let none = "There are no keys: a server on this machine is open to this machine.";
+            let none = "There are no keys: a loopback server is open to this machine.";
             show(json, &answer, |answer| {
                 list(items(&answer["keys"]), &headings, none, |key| {
                     let scopes = match &key["scopes"]["only"] {
@@ -138,7 +138,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         Key::Revoke { key, data } => {
             let answer = carry_out(&data.path, AdminCommand::KeyRevoke { which: key }).await?;
             show(json, &answer, |answer| {
-                println!("Revoked {}. Requests go on needing a key.", cell(&answer["revoked"]["id"]));
+                println!("Revoked {}. Requests still need a key.", cell(&answer["revoked"]["id"]));
             });
         }
         Key::Rotate { key, expires, overlap, data } => {
@@ -149,7 +149,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
             show(json, &answer, |answer| {
                 println!("{}", cell(&answer["key"]));
                 let old = match answer["previous"]["until"].as_str() {
-                    Some(until) => format!("The old secret works until {until}."),
+                    Some(until) => format!("The old secret is valid until {until}."),
                     None => "The old secret no longer works.".to_owned(),
                 };
                 let note = format!("{} has a new secret. Keep it: it is not shown again. {old}", cell(&answer["id"]));
@@ -229,7 +229,7 @@ pub(crate) async fn approve(command: Approve, json: bool) -> anyhow::Result<()> 
 fn list_approvals(answer: &Value) {
     let waiting = items(&answer["approvals"]);
     if waiting.is_empty() {
-        println!("Nothing waits for an approval.");
+        println!("There are no pending approvals.");
     }
     for approval in waiting {
         let question = &approval["question"];
@@ -286,7 +286,7 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
         Audit::Prune { before, data } => {
             let before = parsed(moment(&before))?;
             let answer = carry_out(&data.path, AdminCommand::AuditPrune { before }).await?;
-            show(json, &answer, |answer| println!("Deleted {} records; the others can be proved.", answer["pruned"]));
+            show(json, &answer, |answer| println!("Deleted {} records; the others stay verifiable.", answer["pruned"]));
         }
         Audit::Verify { data } => {
             let answer = carry_out(&data.path, AdminCommand::AuditVerify).await?;

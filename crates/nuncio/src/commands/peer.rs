@@ -20,8 +20,8 @@ use super::operator::parsed;
 use crate::cli::{OutboundOptions, SigningAgent};
 use crate::output::AlreadyReported;
 
-/// A client with the user's own reach. A token goes to the host that was named, and nowhere else; what is signed
-/// is signed with the key of the agent the user speaks for.
+/// An ANP client with the user's address limits. The token is sent only to the named host; requests are signed with the
+/// key of the agent given by `--as`.
 pub(crate) fn client(reach: &OutboundOptions, token: Option<&String>, who: &SigningAgent) -> anyhow::Result<AnpClient> {
     let local = if reach.dev { LocalDids::Http } else { LocalDids::Https };
     let options = AnpClientOptions { local, ..AnpClientOptions::default() };
@@ -35,7 +35,7 @@ fn signer(who: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> 
     Ok(Some(signer_of(&who.data.path, &agent, Arc::new(SystemClock))?))
 }
 
-/// Whether a target can only be an agent: a DID, or what descriptions are called.
+/// Whether a target can only be an agent: a DID, or a URL with the file name of descriptions.
 pub(crate) fn is_agent(target: &str) -> bool {
     let path = target.split(['?', '#']).next().unwrap_or_default();
     target.starts_with("did:") || (!target.contains('@') && path.ends_with("/ad.json"))
@@ -47,7 +47,7 @@ pub(crate) struct AgentOverview {
     notes: Vec<String>,
 }
 
-/// Reads an agent and what can be called of it.
+/// Reads an agent's description and its callable methods.
 pub(crate) async fn agent_overview(client: &AnpClient, target: &AgentTarget) -> anyhow::Result<AgentOverview> {
     let agent = client.describe(target).await?;
     let mut notes = agent.notes.clone();
@@ -98,7 +98,7 @@ impl AgentOverview {
         }
         about.created.iter().for_each(|since| fact("since", since));
         fact("security", &self.security(Some(&about.security)));
-        println!("\n{}", "What was checked".bold());
+        println!("\n{}", "Verification".bold());
         self.agent.checks.iter().for_each(checked);
         self.capabilities();
         self.interfaces();
@@ -185,7 +185,7 @@ impl AgentOverview {
         if said.is_empty() { "it does not say".to_owned() } else { said }
     }
 
-    /// The status of a command that showed it: something untrue is a failure.
+    /// The result of a command that showed the agent: a failed verification is an error.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
         match self.agent.checks.trusted() {
             Ok(()) => Ok(()),

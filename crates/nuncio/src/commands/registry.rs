@@ -47,21 +47,21 @@ fn followed(answer: &Value) {
     let (domain, listed) = (cell(&followed["domain"]), followed["listed"].as_u64().unwrap_or_default());
     match (answer["visited"].as_bool(), followed["failures"].as_u64()) {
         (Some(true), Some(0)) => println!("Following {}: {} listed.", domain.bold(), skills(listed)),
-        (Some(true), _) => println!("Following {}, but nothing could be read there yet.", domain.bold()),
+        (Some(true), _) => println!("Following {}, but it could not be read yet.", domain.bold()),
         _ => println!("Following {}. It is read while a server runs.", domain.bold()),
     }
     if let Some(problem) = followed["problem"].as_str() {
         println!("{} {}", "note:".yellow().bold(), clean(problem));
     }
     if followed["failures"].as_u64() > Some(0) {
-        println!("{}", format!("It is tried again at {}.", cell(&followed["next_visit"])).dimmed());
+        println!("{}", format!("The next attempt is at {}.", cell(&followed["next_visit"])).dimmed());
     }
 }
 
 fn list(answer: &Value) {
     let rows: Vec<Vec<String>> = items(&answer["followed"]).iter().map(row).collect();
     if rows.is_empty() {
-        println!("No domain is followed; `nuncio registry follow DOMAIN` begins.");
+        println!("No domain is followed; `nuncio registry follow DOMAIN` follows one.");
         return;
     }
     table(&["DOMAIN", "SKILLS", "LAST SEEN", "NEXT VISIT", "BY", "PROBLEM"], &rows);

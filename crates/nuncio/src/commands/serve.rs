@@ -114,9 +114,9 @@ fn greet(server: &Server, url: &str, json: bool) {
     let needs_key = server.exposure().asks_for_keys(server.engine().access().has_keys());
     match server.exposure() {
         _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
-        Exposure::Open => println!("{} no key needed, as --open says.", "Open to anyone who reaches it:".yellow()),
+        Exposure::Open => println!("{} no key needed (--open).", "Open to everyone who can reach it:".yellow()),
         Exposure::OpenLoopback => {
-            println!("Open to this machine, no key needed, as [access] loopback in nuncio.toml says.");
+            println!("Open to this machine, no key needed ([access] loopback in nuncio.toml).");
         }
         Exposure::Loopback | Exposure::Network => {
             println!("Open to this machine, no key needed. `nuncio key create` closes it.");

@@ -1,5 +1,4 @@
-//! `nuncio completions` and `nuncio man`: what a shell and `man` want to know, made from the same
-//! description that reads the flags.
+//! `nuncio completions` and `nuncio man`, generated from the same definitions that parse the flags.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -20,7 +19,7 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     print_whole(&script)
 }
 
-/// Prints the manual's first page, or writes all of them into a folder.
+/// Prints the first manual page, or writes all of them into a folder.
 pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let Some(folder) = folder else {
         let mut page = Vec::new();
@@ -39,7 +38,7 @@ pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints it as it is. Someone who has read enough, such as `head`, is no fault.
+/// Prints generated text unchanged. A reader that closes the pipe early, such as `head`, is not an error.
 fn print_whole(text: &[u8]) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

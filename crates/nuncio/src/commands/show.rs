@@ -1,4 +1,4 @@
-//! `nuncio show`: one skill or agent, for people.
+//! `nuncio show`: one skill or agent, as text for people.
 
 use anstream::println;
 use nuncio_anp::client::{AgentTarget as Peer, AnpClient};
@@ -13,7 +13,7 @@ use super::peer::{agent_overview, client, is_agent};
 use crate::cli::Show;
 use crate::output::table;
 
-/// How many agents of a host are shown at once.
+/// Number of agents of a host that are shown at once.
 const MOST: usize = 10;
 
 /// Shows a skill or an agent.

@@ -1,4 +1,4 @@
-//! `nuncio store`: checks what is stored.
+//! `nuncio store`: checks the stored data for damage.
 
 use std::path::Path;
 
@@ -30,11 +30,11 @@ pub(crate) async fn run(command: Store, json: bool) -> anyhow::Result<()> {
     if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
-/// Checked by the server that runs, or here when none does. Here the store is not opened for writing: that could
-/// make damage worse.
+/// Checks the store in the running server, or in this process when none runs. This process does not open it for
+/// writing, which could make damage worse.
 async fn check(data: &Path) -> anyhow::Result<StoreCheck> {
     if let Some(answer) = admin::ask(data, &AdminCommand::StoreCheck).await? {
-        return serde_json::from_value(answer).context("the server answered with something else than a check");
+        return serde_json::from_value(answer).context("the server's answer is not a check result");
     }
     if !data.join("nuncio.db").exists() {
         let message = format!("there is no database in {}; name a data directory with --data", data.display());

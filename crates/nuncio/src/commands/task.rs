@@ -1,4 +1,4 @@
-//! `nuncio task`: the work that agents hand to people, done from a terminal.
+//! `nuncio task`: tasks of agents for people, done from a terminal.
 
 use std::io::Read as _;
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(command: Task, json: bool) -> anyhow::Result<()> {
         Task::GiveBack { id, actor } => {
             let order = AdminCommand::TaskGiveBack { id: read_id(&id)?, by: name(&actor)? };
             let answer = run_task_command(&actor, order, &id).await?;
-            show(json, &answer, |_| println!("Given back: it waits for somebody again."));
+            show(json, &answer, |_| println!("Returned: the task is open again."));
         }
         Task::Finish { id, fields, output, actor } => {
             let (task, by) = (read_id(&id)?, name(&actor)?);
@@ -82,7 +82,7 @@ fn read_id(text: &str) -> anyhow::Result<TaskId> {
     parsed(TaskId::parse(text))
 }
 
-/// The result as JSON, or from standard input.
+/// Reads the result as JSON from the argument or from standard input.
 fn from_json(text: &str) -> anyhow::Result<Value> {
     let mut input = String::new();
     let text = if text == "-" {
@@ -99,17 +99,17 @@ fn name(actor: &TaskActor) -> anyhow::Result<String> {
     let login = || ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
     let name = actor.name.clone().or_else(login).unwrap_or_else(|| "operator".to_owned()).trim().to_owned();
     if name.is_empty() || name.chars().count() > 128 || name.chars().any(char::is_control) {
-        return Err(WrongUsage("say who you are with --as NAME (1 to 128 characters)".to_owned()).into());
+        return Err(WrongUsage("give your name with --as NAME (1 to 128 characters)".to_owned()).into());
     }
     Ok(name)
 }
 
-/// The server's time at the answer.
+/// The server's time when it answered.
 fn now(answer: &Value) -> Timestamp {
     answer["now"].as_str().and_then(|text| Timestamp::try_from(text.to_owned()).ok()).unwrap_or(Timestamp::LAST)
 }
 
-/// The tasks in an answer; one alone counts as a list of one.
+/// The tasks in a server's answer; a single task becomes a list of one.
 fn works(value: &Value) -> Vec<Work> {
     let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().filter_map(|item| serde_json::from_value(item.clone()).ok()).collect()

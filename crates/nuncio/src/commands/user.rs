@@ -62,7 +62,7 @@ fn invited(answer: &Value) {
     println!("{}", cell(&answer["code"]));
     match answer["server"].as_str() {
         Some(url) => eprintln!("{}  {}", "enrol at".dimmed(), url.cyan()),
-        None => eprintln!("{}", "Start the server: a device enrols there.".dimmed()),
+        None => eprintln!("{}", "Start the server so that a device can enrol.".dimmed()),
     }
     eprintln!("{}  {}", "server key".dimmed(), grouped(&cell(&answer["fingerprint"])));
     eprintln!(
@@ -80,14 +80,14 @@ fn grouped(hex: &str) -> String {
 }
 
 fn people(answer: &Value) {
-    let none = "Nobody has an account; `nuncio user invite NAME` makes one.";
+    let none = "There are no accounts; `nuncio user invite NAME` creates one.";
     list(items(&answer["users"]), &["NAME", "DEVICES", "SINCE"], none, |user| {
         vec![cell(&user["name"]), cell(&user["devices"]), cell(&user["since"])]
     });
 }
 
 fn devices(answer: &Value) {
-    let none = "They have no device yet; the invite's code lets one in.";
+    let none = "This person has no device yet; the invite code enrols one.";
     list(items(&answer["devices"]), &["ID", "NAME", "STATE", "SINCE"], none, |device| {
         let state = if device["revoked_at"].is_null() { "valid".to_owned() } else { "taken away".to_owned() };
         vec![cell(&device["id"]), cell(&device["name"]), state, cell(&device["enrolled_at"])]
@@ -97,10 +97,10 @@ fn devices(answer: &Value) {
 fn revoked(answer: &Value) {
     let devices = items(&answer["revoked"]);
     if devices.is_empty() {
-        println!("They had no device to take away.");
+        println!("This person had no device.");
     }
     for device in devices {
         let (id, name) = (cell(&device["id"]), cell(&device["name"]));
-        println!("Took away {} ({name}): it speaks for nobody any more.", id.bold());
+        println!("Removed {} ({name}): it no longer acts for anyone.", id.bold());
     }
 }

@@ -1,4 +1,4 @@
-//! `nuncio validate`: checks a document.
+//! `nuncio validate`: validates a protocol document.
 
 use std::io::Read as _;
 
@@ -17,7 +17,7 @@ use crate::output::WrongUsage;
 
 mod anp;
 
-/// No document is larger.
+/// Size limit of a validated document, in bytes.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Prints every fault of a document. The exit status is 1 if there is one.

@@ -16,7 +16,7 @@ const FAULTS: [(&str, &str); 9] = [
     ("InvalidPurpose", "it is not for servers"),
 ];
 
-/// The error of a plain-text server on a TLS connection.
+/// Texts for the error of a plain-text server on a TLS connection.
 const BESIDE: [(&str, &str); 2] = [
     ("received corrupt message of type InvalidContentType", "it does not speak TLS there; perhaps it is at http:"),
     ("invalid HTTP version parsed", "it does not speak plain http there; perhaps it is at https:"),

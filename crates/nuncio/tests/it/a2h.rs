@@ -1,4 +1,4 @@
-//! People and agents over A2H, with the real program: invited on the command line, killed at any moment.
+//! People and agents over A2H, with the real program: invited on the command line, killed at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ async fn enrol(home: &Home, server: &Server, name: &str) -> Handset {
     Handset::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
 }
 
-/// The same device with the same server, which has another port now.
+/// Connects the same device to the same server, which has another port now.
 async fn again(device: &mut Handset, server: &Server) {
     device.server = a2h(server);
     let keys = device.server.send(Method::GET, "/auth/keys", None, None).await;
@@ -97,8 +97,8 @@ async fn user_commands_invite_list_and_revoke_devices() {
     server.stop();
 }
 
-/// `kill -9` between manifest and event: every version that was kept has its event, for the person and for
-/// the agent, and none has one that was not.
+/// `kill -9` between manifest and notification: every stored version has its notifications, for the person and for the
+/// agent, and no other version has one.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifest_version_and_its_notifications_survive_a_kill_together() {
     const KILLS: usize = 8;

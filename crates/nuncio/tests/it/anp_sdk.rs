@@ -1,4 +1,4 @@
-//! ANP's own Python SDK against a server of ours: it finds, verifies, signs, calls and talks.
+//! ANP's own Python SDK as a client of a Nuncio server: it finds, verifies, signs, calls and chats.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! ANP's own Python SDK as a server, and our client against it: it finds, tells what it could not verify, signs,
-//! uses the token it is given, and calls.
+//! ANP's own Python SDK as a server, and the Nuncio client against it: it finds agents, reports what it could not
+//! verify, signs, uses the granted token, and calls.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::process::{Ran, until};
 
-/// The SDK's servers. They end with their input.
+/// Servers of the SDK, which end with their standard input.
 struct Sdk {
     process: Child,
     input: Option<ChildStdin>,
     greeting: Value,
-    /// Each request, who showed what, and what came of it.
+    /// Each received request, with its credentials and its outcome.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -74,7 +74,7 @@ fn certificate(home: &Home) {
     fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
 }
 
-/// An agent with a tool for each way to name an agent of the SDK's.
+/// An agent with a tool for each form of naming an agent of the SDK.
 fn traveller(sdk: &Sdk) -> String {
     let tool = |name: &str, target: &str, method: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! The operators' inbox: a call that needs a person waits there, whatever the app trusts.
+//! Approval by operators: a call that needs a person waits, even if the app trusts the tool.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::client::{Client, call, play, turns};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
 
-/// An agent whose only tool needs a person, and leaves a line for each time it runs.
+/// An agent whose only tool needs approval, and writes a line for each run.
 fn guarded() -> Home {
     let tool = shell_tool("pay", "cat >> runs; echo >> runs; echo paid")
         .replace("timeout_ms", "human_authorization = true\ntimeout_ms");
@@ -21,7 +21,7 @@ fn runs(home: &Home) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A turn that calls the tool; it waits, so it is not waited for.
+/// Starts a turn that calls the tool and waits for approval.
 fn pay(client: &Client, session: &str, euros: u32) -> JoinHandle<(u16, Value)> {
     let script = json!([[call("c1", "pay", json!({"euros": euros}))], [{"echo": "results"}]]);
     let (client, path, body) = (client.clone(), turns(session), json!({"messages": [play(&script)]}));

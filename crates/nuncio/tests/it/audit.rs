@@ -1,4 +1,4 @@
-//! The record of every call: complete, and proof against anyone who can write the file.
+//! The audit record of every call: complete, and any change of the file is detected.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ async fn every_call_leaves_an_audit_record_with_caller_tool_and_outcome() {
     assert!(shown.stdout.contains("refused: invalid_arguments"), "{shown:?}");
 }
 
-/// A stopped server's data directory with three records and a checkpoint behind the last.
+/// A stopped server's data directory with three records and a checkpoint after the last.
 async fn three_records() -> Home {
     let home = Home::script();
     let server = home.start();

@@ -1,4 +1,4 @@
-//! Whole turns with brains outside: a language model's server, a program.
+//! Whole turns with external brains: a language model's server, a program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;

@@ -9,7 +9,7 @@ use crate::process::{Ran, Server, until};
 
 const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
 
-/// `nuncio chat` with these lines typed.
+/// Runs `nuncio chat` with these typed lines.
 fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> Ran {
     chat_in(home, server, arguments, lines, &[])
 }
@@ -108,7 +108,7 @@ fn resumed_session_shows_history_and_pending_calls() {
     assert_eq!(session_of(&second), session_of(&first));
 }
 
-/// A turn that still runs is shown once, from its beginning, and followed to its end.
+/// A running turn is shown once, from its beginning, and followed to its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn chat_joins_a_running_turn() {
     let gate = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
@@ -164,7 +164,7 @@ fn json_chat_prints_one_event_per_line_and_runs_nothing_unasked() {
     let denied = events(&[]);
     assert_eq!(denied[0]["event"], "session");
     assert_eq!(denied[1], json!({"event": "text_delta", "delta": "a "}));
-    assert_eq!(results(&denied), [json!("Tool call denied: nobody is there to be asked")]);
+    assert_eq!(results(&denied), [json!("Tool call denied: there is no person to ask")]);
     assert_eq!(denied.last().unwrap()["stopReason"], "end_turn");
     assert_eq!(results(&events(&["--trust"])), [json!("3")]);
 }
@@ -260,5 +260,5 @@ async fn terminal_chat_prompts_dims_thinking_and_handles_keys() {
     terminal.keys("\u{4}");
     let ran = terminal.ended();
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("Go on later with:"), "{ran:?}");
+    assert!(ran.stdout.contains("Resume with:"), "{ran:?}");
 }

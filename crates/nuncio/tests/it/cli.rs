@@ -1,4 +1,4 @@
-//! The command line as people and programs meet it: help, exit statuses, errors.
+//! The command line for people and programs: help, exit statuses, errors.
 
 use std::net::TcpListener;
 
@@ -184,7 +184,7 @@ fn folder_without_a_device_is_reported_with_the_enrol_command() {
     let home = Home::hotel();
     let (code, message) = home.nuncio(&["--json", "device", "status", "--home", "empty"]).run().failure();
     assert_eq!(code, "data_dir_unusable");
-    assert!(message.contains("no device lives in empty yet"), "{message}");
+    assert!(message.contains("there is no device in empty yet"), "{message}");
     assert!(message.contains("nuncio device enrol URL CODE --home empty"), "{message}");
 }
 

@@ -1,4 +1,4 @@
-//! A client of the AAP side. The server may die under it, so whatever is sent may fail.
+//! An AAP client for tests. The server may be killed at any time, so every request may fail.
 
 use nuncio_testkit::Sse;
 use reqwest::{Method, RequestBuilder, Response};
@@ -22,7 +22,7 @@ impl Client {
         Self { base: base.to_owned(), key: key.map(str::to_owned), http }
     }
 
-    /// The same client with no connection open yet.
+    /// The same client without an open connection.
     pub(crate) fn reconnected(&self) -> Self {
         Self::new(&self.base, self.key.as_deref())
     }
@@ -47,31 +47,31 @@ impl Client {
         self.try_post(path, body).await.unwrap()
     }
 
-    /// A new session with an agent; each tool with whether it is trusted.
+    /// Creates a session with an agent; each tool with whether it is trusted.
     pub(crate) async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
         let (status, body) = self.post("/sessions", &new_session(agent, tools)).await;
         assert_eq!(status, 201, "{body}");
         body["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// A turn with these messages, answered when it is over.
+    /// Runs a turn with these messages and returns its response.
     pub(crate) async fn turn(&self, session: &str, messages: Value) -> Value {
         let (status, body) = self.post(&turns(session), &json!({"messages": messages})).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    /// A turn with one user message, answered when it is over.
+    /// Runs a turn with one user message and returns its response.
     pub(crate) async fn say(&self, session: &str, text: &str) -> Value {
         self.turn(session, json!([user(text)])).await
     }
 
-    /// A turn with a script, answered when it is over.
+    /// Runs a turn with a script and returns its response.
     pub(crate) async fn play(&self, session: &str, script: Value) -> Value {
         self.turn(session, json!([play(&script)])).await
     }
 
-    /// A turn with a script, received as it goes on.
+    /// Starts a turn with a script and returns its stream.
     pub(crate) async fn stream(&self, session: &str, script: Value) -> Live {
         let body = json!({"stream": "delta", "messages": [play(&script)]});
         let response = self.request(Method::POST, &turns(session)).json(&body).send().await.unwrap();
@@ -79,7 +79,7 @@ impl Client {
         Live { response, text: String::new() }
     }
 
-    /// Every event of the session's last turn.
+    /// All events of the session's last turn.
     pub(crate) async fn events(&self, session: &str) -> Vec<Sse> {
         rest(self.request(Method::GET, &format!("/sessions/{session}/stream"))).await
     }
@@ -102,7 +102,7 @@ async fn rest(request: reqwest::RequestBuilder) -> Vec<Sse> {
 }
 
 impl Live {
-    /// Reads until an event of that name has come.
+    /// Reads the stream until an event of that name.
     pub(crate) async fn until(&mut self, event: &str) {
         while !self.text.contains(&format!("event: {event}\n")) {
             let piece = self.response.chunk().await.unwrap().unwrap_or_else(|| panic!("no {event} in {}", self.text));
@@ -110,7 +110,7 @@ impl Live {
         }
     }
 
-    /// Every event, when the stream is over.
+    /// All remaining events of the stream.
     pub(crate) async fn rest(self) -> Vec<Sse> {
         let rest = self.response.text().await.unwrap();
         Sse::parse(&(self.text + &rest))

@@ -1,4 +1,4 @@
-//! Every row of the AAP suite, on the program as it is shipped.
+//! Every row of the AAP conformance suite, on the program as shipped.
 
 use std::collections::BTreeSet;
 use std::fs;

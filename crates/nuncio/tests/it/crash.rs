@@ -1,5 +1,5 @@
-//! `kill -9` at the worst moments of a turn: what was done is told, what was not is not, nothing is
-//! run twice, and the conversation goes on.
+//! `kill -9` at the worst moments of a turn: finished steps are kept, unfinished ones are reported, nothing runs twice,
+//! and the conversation continues.
 
 use std::fs;
 
@@ -175,7 +175,7 @@ async fn pending_call_survives_a_kill_and_can_be_permitted() {
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), r#"["5"]"#);
 }
 
-/// A tool's process that outlived its server; it ends with the test.
+/// A tool's process that outlived its server; killed at the end of the test.
 struct Orphan(Pid);
 
 impl Orphan {

@@ -1,4 +1,4 @@
-//! `nuncio device`, the real program: let in, told what is allowed, run headless, killed in the middle of calls.
+//! `nuncio device`, the real program: enrolled, granted permissions, run headless, killed in the middle of calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::process::{Nuncio, Ran, Server, until};
 
 const POLICY: &str = "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n";
 
-/// A server with an agent, and a laptop of ada's that was let in there.
+/// A server with an agent, and an enrolled laptop of the person `ada`.
 pub(super) struct Laptop {
     pub(super) home: Home,
     pub(super) server: Server,
@@ -44,7 +44,7 @@ impl Laptop {
         laptop
     }
 
-    /// The agent's server ends and begins again; the agent has lost its keys meanwhile.
+    /// Restarts the agent's server after deleting the agent's keys.
     pub(super) fn lose_the_agents_keys(self) -> Self {
         let Self { home, server, port, client } = self;
         server.stop();
@@ -57,7 +57,7 @@ impl Laptop {
         self.home.path("laptop")
     }
 
-    /// `nuncio device ARGUMENTS`, to its end.
+    /// Runs `nuncio device ARGUMENTS` to its end.
     pub(super) fn device(&self, arguments: &[&str]) -> Ran {
         self.device_at("laptop", arguments)
     }
@@ -71,12 +71,12 @@ impl Laptop {
         call.arg("--home").arg(self.home.path(place))
     }
 
-    /// The device, answering.
+    /// Starts the device, which answers calls.
     pub(super) fn run(&self) -> Server {
         self.run_at("laptop")
     }
 
-    /// The device, not started yet.
+    /// The command that would start the device.
     pub(super) fn to_run(&self) -> Nuncio {
         self.to_run_at("laptop")
     }
@@ -230,7 +230,8 @@ async fn device_prompt_in_the_terminal_shows_the_call() {
     assert!(answer.contains(SECRET), "{answer}");
     running.interrupt();
     let shown = running.ended().stderr;
-    for words in ["wants to run read_file", "filesystem:read (medium at stake)", "\"path\": \"treasure.md\"", "[y/N"] {
+    for words in ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/N"]
+    {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     assert_eq!(shown.matches("[y/N").count(), 1, "{shown}");

@@ -1,4 +1,4 @@
-//! Commands beside a device that runs: asked of it over its socket, or done by themselves where none does.
+//! Commands beside a running device: sent to it over its socket, or carried out by themselves where none runs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -31,7 +31,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// A line on the socket, and the line that comes back.
+/// Sends a line to the device's socket and returns the line that comes back.
 fn raw(laptop: &Laptop, line: &[u8]) -> String {
     let mut stream = UnixStream::connect(laptop.place().join("run.sock")).unwrap();
     // It may have heard enough before all is said.
@@ -76,7 +76,7 @@ async fn device_commands_work_while_the_device_runs() {
         assert_eq!(busy.0, "data_dir_in_use", "{arguments:?} {busy:?}");
     }
     // Whatever else comes through the socket is answered or dropped.
-    assert!(raw(&laptop, b"{\"do\":\"dance\"}\n").contains("not an order"));
+    assert!(raw(&laptop, b"{\"do\":\"dance\"}\n").contains("not a command"));
     assert_eq!(raw(&laptop, b""), "");
     assert!(raw(&laptop, &vec![b'x'; 1 << 20]).len() < 1000);
 

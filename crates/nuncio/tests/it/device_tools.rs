@@ -1,4 +1,4 @@
-//! The tools of a person's own, in the real `nuncio device run`: programs that reach what their files name, and MCP
+//! Tools that the person added, in the real `nuncio device run`: programs limited to their declared files, and MCP
 //! servers.
 
 use std::fs;
@@ -185,7 +185,7 @@ async fn device_uses_a_running_mcp_server_by_url() {
     running.stop();
 }
 
-/// A device with one wrong file does not start with the rest: its person would not notice.
+/// A device with one invalid file does not start at all, because its person would not notice the missing tool.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_device_mcp_file_is_reported_and_the_device_does_not_start() {
     let laptop = Laptop::with_wishes();

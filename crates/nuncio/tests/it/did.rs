@@ -1,4 +1,4 @@
-//! `nuncio did`: shown and rotated beside a server that runs, moved while none does.
+//! `nuncio did`: shows and rotates DIDs beside a running server, and moves them while none runs.
 
 use serde_json::json;
 

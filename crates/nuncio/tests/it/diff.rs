@@ -1,4 +1,4 @@
-//! `nuncio diff`: what a change breaks, for people, for programs and for files of thousands.
+//! `nuncio diff`: breaking changes as text, as JSON, and for files of thousands of pairs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -37,7 +37,7 @@ fn diff_names_the_broken_tool_and_an_example_call() {
         "  filesystem:read",
         "  location:read",
         "✗ required_added  read_file  filesystem:read",
-        "  wants an argument that could be left out",
+        "  requires an argument that was optional",
         "    at      /tools/0/input_schema/required/1",
         "    refuses {\"path\":\"\"}",
         "· tool_added  get_loc  location:read",

@@ -1,5 +1,5 @@
-//! What agents say to each other from the command line: messages and their answers, signed calls, protocols made
-//! up, and whose DIDs they are.
+//! Messages between agents from the command line: messages and their answers, signed calls, drafted protocols, and
+//! linked DIDs.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Ran, Server, until};
 
-/// A server of a home on that port; any, where it is zero.
+/// Starts a server on a port; on any free one if it is zero.
 fn serve(home: &Home, port: &str) -> Server {
     let agent = home.path("agent.toml").display().to_string();
     home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}"), "--dev"]).arg(agent).start()
@@ -167,7 +167,7 @@ fn drafted_protocol_is_accepted_by_both_sides_and_used() {
     let who = ["--as", "script"];
     let wish = [&["negotiate", &ad, "--intent", "hold a table", "--draft"][..], &who].concat();
     let people = a.nuncio(&wish).run();
-    for said in ["A protocol was drafted: draft", "table.hold", "if you want it: --accept drf_"] {
+    for said in ["A protocol was drafted: draft", "table.hold", "to accept it: --accept drf_"] {
         assert!(people.stdout.contains(said), "{said}: {people:?}");
     }
     let drafted = a.json_command(&wish).json()["result"]["protocolDraft"].clone();
@@ -205,7 +205,7 @@ fn did_is_linked_to_a_person_until_unlinked() {
     drop(at_b);
 }
 
-/// ANP-06 §12.3: what somebody wants is theirs; the log says that it was asked, and not what.
+/// ANP-06 §12.3: the log shows that a negotiation took place, not its contents.
 #[test]
 fn logs_do_not_contain_negotiation_contents() {
     let (a, b) = two();

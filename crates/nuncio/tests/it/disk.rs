@@ -1,4 +1,4 @@
-//! What callers and operators see while the store takes no writes.
+//! Responses to callers and operators while the store accepts no writes.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::client::{call, play, turns};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::{Server, until};
 
-/// Waits until it is let go.
+/// Tool that waits until the file `gate` exists.
 const HOLD: &str = "touch begun; while [ ! -e gate ]; do sleep 0.01; done; echo done";
 
 async fn readyz(server: &Server) -> u16 {

@@ -1,4 +1,4 @@
-//! A folder of a test's own, with an agent and a data directory, and the commands run on it.
+//! A test's own folder with an agent and a data directory, and the commands run on it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::process::{Nuncio, Ran, Server, nuncio};
 
-/// The script example, as it is in the repository.
+/// Folder of the script example in the repository.
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/script");
 
-/// The head of an agent file on the script brain, whose tools may write to its folder; tools are put behind it.
+/// Start of an agent file with the script brain, whose tools may write to its folder; tests append tools.
 pub(crate) const SCRIPTED: &str = "[agent]\nname = \"script\"\nversion = \"1.0.0\"\ndescription = \"Plays scripts.\"\n\n[allow]\nwrite = [\".\"]\n\n[brain]\nkind = \"script\"\n";
 
 /// A tool of an agent file that runs a shell line in the agent's folder.
@@ -28,7 +28,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// With the Grand Hotel, which is served when no agent is named.
+    /// A home that serves the Grand Hotel, the default without a named agent.
     pub(crate) fn hotel() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("here")).unwrap();
@@ -55,17 +55,17 @@ impl Home {
         self.folder.path().join("here").join(name)
     }
 
-    /// The data directory, beside the folder: programs that write to a folder cannot reach a data directory in it.
+    /// The data directory, beside the agent's folder, so that programs which write to that folder cannot reach it.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("nuncio-data")
     }
 
-    /// `nuncio ARGUMENTS` in the folder.
+    /// The command `nuncio ARGUMENTS` in the folder.
     pub(crate) fn nuncio(&self, arguments: &[&str]) -> Nuncio {
         nuncio(arguments).in_folder(&self.path(".")).env("NUNCIO_DATA", self.data().to_str().unwrap())
     }
 
-    /// `nuncio --json serve` on a free port.
+    /// The command `nuncio --json serve` on a free port.
     pub(crate) fn serve(&self) -> Nuncio {
         let serve = self.nuncio(&["--json", "serve", "--listen", "localhost:0"]);
         match &self.agents {
@@ -78,18 +78,18 @@ impl Home {
         self.serve().start()
     }
 
-    /// An operator's command, with its answer as JSON.
+    /// Runs an operator's command with JSON output.
     pub(crate) fn json_command(&self, arguments: &[&str]) -> Ran {
         self.nuncio(&[&["--json"], arguments].concat()).run()
     }
 
-    /// Makes an API key.
+    /// Creates an API key.
     pub(crate) fn key(&self, arguments: &[&str]) -> String {
         let made = self.json_command(&[&["key", "create"], arguments].concat()).json();
         made["key"].as_str().unwrap().to_owned()
     }
 
-    /// The audit records but those of operators' orders, oldest first, after the chain was proved.
+    /// The audit records except those of operators' commands, oldest first, after the chain was verified.
     pub(crate) fn audit(&self) -> Vec<Value> {
         let proof = self.json_command(&["audit", "verify"]).json();
         let mut records: Vec<Value> = Vec::new();

@@ -1,5 +1,5 @@
-//! The Grand Hotel, served by `nuncio serve` alone: people find rooms, book, look up and cancel,
-//! through a real MCP server with a real inventory.
+//! The Grand Hotel, served by `nuncio serve` alone: guests find rooms, book, look up and cancel, through a real MCP
+//! server with a real inventory.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ struct Guest {
 }
 
 struct Heard {
-    /// The tools that were called, with their arguments.
+    /// The called tools with their arguments.
     calls: Vec<(String, Value)>,
     results: Vec<Value>,
     text: String,
@@ -105,7 +105,7 @@ async fn untrusted_hotel_tools_ask_each_time_in_chinese() {
     assert!(records.iter().all(|record| record["decision"]["by"] == json!(["client"])), "{records:?}");
 }
 
-/// Finds, chooses, gives a name, looks up and cancels; each call asked for `asked` times.
+/// Finds, chooses, names, looks up and cancels a reservation; each call asks for permission `asked` times.
 async fn books_a_room(guest: &Guest, [find, choose, name, look, cancel]: [&str; 5], asked: usize) {
     let stay = json!({"check_in": "2031-12-24", "check_out": "2031-12-26", "guests": 2});
     let found = guest.says(find).await;

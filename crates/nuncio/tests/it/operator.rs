@@ -1,4 +1,4 @@
-//! Keys and grants: made, listed, taken back, and what they open.
+//! Keys and grants from the command line: created, listed, revoked, and their effect.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The first page, in a real browser, served by the real program.
+//! The console's chat page, in a real browser, served by the real program.
 
 use serde_json::{Value, json};
 
@@ -29,11 +29,11 @@ struct Visit {
     home: Home,
 }
 
-/// A tool that answers once a file named `go` is there.
+/// Tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
 impl Visit {
-    /// The script example, in an ordinary window.
+    /// Opens the page with the script example in an ordinary window.
     async fn script() -> Self {
         Self::to(Home::script(), Reader::default()).await
     }

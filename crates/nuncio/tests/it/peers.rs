@@ -1,5 +1,5 @@
-//! Two real servers that find, verify, negotiate with and call each other over ANP; and the commands people
-//! look at others with.
+//! Two real servers that find, verify, negotiate with and call each other over ANP, and the commands that show other
+//! agents.
 
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ fn show_prints_agent_methods_and_verification_results() {
         let ran = run(&home, &["show", &target]);
         assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
         for said in [
-            "What was checked",
+            "Verification",
             "  verified proof",
             "cap.hotel-assistant.search_rooms",
             "interface.hotel-assistant.tools  StructuredInterface",

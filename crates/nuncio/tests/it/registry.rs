@@ -44,7 +44,7 @@ fn unreachable_followed_host_is_reported() {
     // Port 9 is for discarding; nobody listens on it for HTTP.
     let shown = here.nuncio(&["registry", "follow", "localhost:9"]).run();
     assert_eq!(shown.status, Some(0), "{shown:?}");
-    for says in ["nothing could be read there yet", "note: ", "cannot be reached", "tried again at"] {
+    for says in ["it could not be read yet", "note: ", "cannot be reached", "next attempt is at"] {
         assert!(shown.stdout.contains(says), "{says}: {shown:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Tools on a person's own device, sealed: relay, agent and device apart, each in its own process or, the
-//! device, on the library that devices are built on.
+//! Sealed tools on a person's device: relay and agent in separate processes, the device in its own process or on the
+//! device library.
 
 use std::fs;
 use std::net::TcpListener;
@@ -122,7 +122,7 @@ impl RelayProcess {
         invite(&self.home, name)
     }
 
-    /// An agent that can read files, made by its owner; its id and its token.
+    /// Creates an agent that can read files; returns its id and token.
     async fn make_agent(&self, body: &Value) -> (String, String) {
         let (id, token) = self.owner.make_agent(body).await;
         self.owner.publish(&id, &manifest()).await.data();
@@ -139,7 +139,7 @@ impl RelayProcess {
         SealedDevice::start(&self.url(), &self.invite(name), memory(), echo_path).await
     }
 
-    /// Ends it as `kill -9` does; what it had written to standard error.
+    /// Kills the relay with `kill -9`; returns its standard error.
     fn kill9(&mut self) -> String {
         self.server.take().unwrap().kill9()
     }
@@ -183,7 +183,7 @@ impl World {
         Self::of(RelayProcess::start(&[]).await, None).await
     }
 
-    /// With a relay that is there; the agent reaches it at another address.
+    /// A world with an existing relay, which the agent reaches at another address.
     async fn of(relay: RelayProcess, by: Option<&str>) -> Self {
         Self::with(relay, by, &agent_file("skill = { type = \"task\" }\n")).await
     }
@@ -251,7 +251,7 @@ fn reads(id: &str, path: &str) -> Value {
     json!([[call(id, "read_file", json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]])
 }
 
-/// The text of an envelope from its base64.
+/// The text of an envelope, decoded from base64.
 fn decoded(envelope: &Value) -> String {
     String::from_utf8(STANDARD.decode(envelope.as_str().unwrap()).unwrap()).unwrap()
 }

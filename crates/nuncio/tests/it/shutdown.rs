@@ -1,4 +1,4 @@
-//! Stopping: what runs may finish, nothing new begins, and what takes too long is ended and kept.
+//! Shutdown: running work may finish, nothing new begins, and work over the time limit is ended and stored.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::client::{Client, call, play, turns, user};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
 
-/// A tool that answers once a file named `go` is there.
+/// Tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
 fn gated() -> Home {

@@ -1,5 +1,5 @@
-//! Skill Sharing as strangers see it: every row of the suite on the program as it is shipped, what
-//! reaches the tools, and what is never written down.
+//! Skill Sharing on the program as shipped: every row of the conformance suite, the environment of tools, and data that
+//! is never stored or logged.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A consumer of skills that knows the protocol and nothing else. The server may die under it.
+//! A minimal Skill Sharing client for tests. The server may be killed at any time.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Consumer {
         self.headers.iter().fold(request, |request, (name, value)| request.header(*name, value))
     }
 
-    /// Sends a request, unless the server is gone.
+    /// Sends a request; `None` if the server was killed.
     pub(crate) async fn try_send(&self, request: RequestBuilder) -> Option<(u16, Value)> {
         let response = request.send().await.ok()?;
         let status = response.status().as_u16();
@@ -46,7 +46,7 @@ impl Consumer {
         self.request(Method::POST, &format!("/skills/{skill}/invoke")).json(&body)
     }
 
-    /// Invokes a skill, which accepts.
+    /// Invokes a skill; the server must accept the invocation.
     pub(crate) async fn submit(&self, skill: &str, inputs: &Value) -> String {
         let (status, body) = self.try_send(self.wish(skill, inputs)).await.unwrap();
         assert_eq!((status, &body["status"]), (202, &json!("accepted")), "{body}");
@@ -59,7 +59,7 @@ impl Consumer {
         body
     }
 
-    /// How an execution ended.
+    /// Waits for the end of an execution and returns its final state.
     pub(crate) async fn over(&self, id: &str) -> Value {
         until("an execution to end", async || Some(self.status(id).await).filter(is_over)).await
     }

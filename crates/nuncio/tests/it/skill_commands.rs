@@ -1,4 +1,4 @@
-//! `nuncio discover`, `show`, `invoke` and `validate`, against a provider of the test's own.
+//! `nuncio discover`, `show`, `invoke` and `validate`, against a stub provider.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -212,7 +212,7 @@ fn oauth_login_works_with_a_browser() {
     let ran = nuncio(&home, &login).env("BROWSER", browser.to_str().unwrap()).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(
-        ran.stderr.contains("Allow it in your browser:") && ran.stderr.contains("code_challenge_method=S256"),
+        ran.stderr.contains("Grant access in your browser:") && ran.stderr.contains("code_challenge_method=S256"),
         "{ran:?}"
     );
     assert_eq!(stub.asked("POST /call")[0].header("authorization"), Some("Bearer from-login"));

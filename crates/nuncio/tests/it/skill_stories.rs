@@ -1,5 +1,5 @@
-//! The seed's two stories, between two real servers: a table is booked by a program, a parcel is picked
-//! up by a person.
+//! The two stories of the Skill Sharing specification between two real servers: a program books a table, a person picks
+//! up a parcel.
 
 use std::fs;
 use std::process::Stdio;
@@ -40,7 +40,7 @@ pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key:
     home
 }
 
-/// What the seed's consumer asks for (§5.1, step 4), and what it gets (step 7).
+/// The inputs and the result of the specification's consumer (§5.1, steps 4 and 7).
 fn dinner() -> (Value, Value) {
     let wish =
         json!({"cuisine": "Italian", "date": "2025-08-15", "time": "19:00", "party_size": 4, "city": "San Francisco"});
@@ -53,7 +53,7 @@ fn dinner() -> (Value, Value) {
 
 const BOOKING: &str = "restaurant/restaurant-booking";
 
-/// Steps 1 to 7 of §5.1, by what the documents say and nothing else.
+/// Steps 1 to 7 of §5.1, using only what the documents say.
 async fn book(anonymous: &Consumer, known: &Consumer, auth: &str) {
     let (status, index) = anonymous.get("/.well-known/skill-sharing").await;
     assert_eq!(status, 200);
@@ -84,7 +84,7 @@ async fn book(anonymous: &Consumer, known: &Consumer, auth: &str) {
     assert_eq!(anonymous.get(&at("status_url")).await.0, 404, "it is nobody else's");
 }
 
-/// The same, done by another Nuncio for someone who talks to its agent.
+/// The same booking, made by an agent of another Nuncio server for its user.
 async fn book_for_someone(home: &Home) {
     let server = home.start();
     let (wish, booked) = dinner();
@@ -114,7 +114,7 @@ async fn restaurant_skill_is_invoked_with_a_key() {
     assert!(over["error"]["message"].as_str().unwrap().contains("has a table for 20"), "{over}");
 }
 
-/// The provider of the tests of access tokens, in a process of its own; it ends with the test.
+/// The OAuth issuer of the access token tests, in its own process; killed at the end of the test.
 struct Issuer {
     url: String,
     _process: Child,
@@ -135,7 +135,7 @@ impl Issuer {
         Self { url: line.trim().to_owned(), _process: process }
     }
 
-    /// A token that it gives for that scope, by the address the descriptor names.
+    /// A token of the issuer for a scope, from the URL in the descriptor.
     async fn token(&self, url: &str, scope: &str) -> String {
         assert!(url.starts_with(&self.url), "{url}");
         let form = format!("grant_type=client_credentials&scope={scope}&resource=https://api.example/RS256");

@@ -1,4 +1,4 @@
-//! A provider of skills small enough to read at a glance.
+//! A minimal skill provider for tests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// The skill as it is, or changed; its execution in that state.
+    /// Starts a provider whose descriptor may be changed, and whose executions have that status.
     pub(crate) fn start(change: fn(&mut Value), status: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! `nuncio task`: people's inbox from a terminal, whether a server runs or not.
+//! `nuncio task`: the inbox from a terminal, with and without a running server.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -29,7 +29,7 @@ fn home() -> Home {
     Home::with_agent(&format!("{SCRIPTED}{PICKUP}"))
 }
 
-/// A turn that hands work to people; it waits, so it is not waited for.
+/// Starts a turn that creates a task and waits for it.
 async fn hand_over(client: &Client, tool: &str, input: Value) -> JoinHandle<(u16, Value)> {
     let session = client.session("script", &[(tool, true)]).await;
     let script = json!([[call("c1", tool, input)], [{"echo": "results"}]]);
@@ -53,7 +53,7 @@ fn content(answer: &(u16, Value)) -> &str {
 async fn task_command_lists_shows_takes_and_finishes_with_fields() {
     let home = home();
     let server = home.start();
-    assert_eq!(home.nuncio(&["task", "list"]).run().stdout, "Nothing waits for a person.\n");
+    assert_eq!(home.nuncio(&["task", "list"]).run().stdout, "There are no open tasks.\n");
     let turn = hand_over(&server.aap(), "pickup", json!({"shelf": "B7 \u{1b}[2J"})).await;
     let id = task(&home).await;
     for command in [vec!["task", "list"], vec!["task", "show", &id]] {

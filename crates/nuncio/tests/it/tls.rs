@@ -1,4 +1,4 @@
-//! TLS by flags.
+//! TLS flags of the server and of the commands.
 
 use std::fs;
 

@@ -18,7 +18,7 @@ pub(super) struct ChangeView {
     pub(super) note: Option<String>,
     pub(super) breaking: Vec<ChangeRow>,
     pub(super) others: Vec<ChangeRow>,
-    /// Labels of scopes that stay usable.
+    /// Labels of the granted scopes that stay usable.
     pub(super) keeps: Vec<String>,
     /// Labels of scopes that are suspended until new consent.
     pub(super) waits: Vec<String>,

@@ -18,17 +18,17 @@ use crate::pages::{Pages, wording};
 /// Limit of a displayed name, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
-pub(super) struct EntryView {
+pub(super) struct AuditEntryView {
     pub(super) seq: u64,
     /// Summary sentence, split into text and inserted names.
     pub(super) title: Vec<SentencePart>,
     pub(super) agent: String,
     pub(super) agent_href: String,
     pub(super) at: Timestamp,
-    /// CSS class of the outcome.
+    /// CSS class of the call's outcome.
     pub(super) class: &'static str,
     pub(super) outcome: String,
-    /// Reason, where one is recorded.
+    /// Reason of the outcome, where one is recorded.
     pub(super) why: Option<String>,
     pub(super) asked: &'static str,
     pub(super) icon: &'static str,
@@ -50,15 +50,15 @@ pub(super) enum SentencePart {
 }
 
 /// Looks up display names of agents and scopes.
-pub(super) struct Names<'a> {
+pub(super) struct EntryNames<'a> {
     pages: &'a Pages,
     visit: &'a SignedInRequest,
     known: BTreeMap<AgentId, KnownAgent>,
-    /// Checked manifests, cached.
+    /// Cache of validated manifests by agent.
     checked: BTreeMap<AgentId, Option<CheckedManifest>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> EntryNames<'a> {
     pub(super) fn new(pages: &'a Pages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
         let known = pages.device.agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
@@ -76,7 +76,7 @@ impl<'a> Names<'a> {
         if name == agent.as_str() { name } else { format!("{name} · {agent}") }
     }
 
-    /// Label of a well-known scope.
+    /// Label of a preset scope.
     fn preset(&self, scope: &ScopeId) -> Option<String> {
         let preset = self.pages.device.presets().scope(scope.as_str());
         preset.map(|preset| preset.label.in_language(self.visit.language.tag()).to_owned())
@@ -101,8 +101,8 @@ impl<'a> Names<'a> {
     }
 }
 
-impl EntryView {
-    pub(super) fn new(names: &mut Names<'_>, chained: ChainedEntry) -> Self {
+impl AuditEntryView {
+    pub(super) fn new(names: &mut EntryNames<'_>, chained: ChainedEntry) -> Self {
         let hash = chained.hash().to_string();
         let ChainedEntry { seq, prev_hash, entry } = chained;
         let visit = names.visit;
@@ -156,7 +156,7 @@ const fn class(status: AuditStatus) -> &'static str {
     }
 }
 
-/// Reason as text; an unknown code is shown as it is logged.
+/// Reason of an outcome as text; an unknown code is shown as it is logged.
 fn why(text: &Texts, status: Option<AuditStatus>, reason: Option<&str>, asked: bool) -> Option<String> {
     match reason {
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),

@@ -23,17 +23,17 @@ pub(super) struct ChatMessageView {
     pub(super) parts: Vec<TextPart>,
     /// Remark by the device about the message.
     pub(super) note: Option<String>,
-    /// Whether the remark is a warning.
+    /// Whether the remark about the message is a warning.
     pub(super) alarm: bool,
     /// Heading before the message if the agent's keys changed here.
     pub(super) before: Option<String>,
-    /// `sent`, `sending` or `failed`.
+    /// Delivery state of the message: `sent`, `sending` or `failed`.
     pub(super) state: &'static str,
-    /// Delivery state as text, unless it is sent.
+    /// Delivery state as text; `None` once the message is sent.
     pub(super) how_far: Option<String>,
 }
 
-/// A run of text or one link.
+/// A run of plain text, or one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct TextPart {
     pub(super) text: String,
@@ -135,7 +135,7 @@ fn parts(text: &str) -> Vec<TextPart> {
     parts
 }
 
-/// The URL in a word, if it is what it looks like: http or https, ASCII, no user name before the host.
+/// The URL in a word, if it is unambiguous: http or https, ASCII, no user name before the host.
 fn address(word: &str) -> Option<&str> {
     let word = word.trim_start_matches(['(', '[', '<', '"', '\'']);
     let address = word.trim_end_matches(|c: char| c.is_whitespace() || ".,;:!?)]>\"'".contains(c));

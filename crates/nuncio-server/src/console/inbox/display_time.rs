@@ -65,6 +65,6 @@ mod tests {
         assert_eq!(told(Language::English, 7500), at("in 2 h 5 min", "2026-11-15 13:05 UTC"));
         assert_eq!(told(Language::Chinese, 90_000), at("1 天 1 小时后", "2026-11-16 12:00 UTC"));
         assert_eq!(told(Language::English, 5).0, "in less than a minute");
-        assert_eq!(told(Language::English, 0).0, "time is up");
+        assert_eq!(told(Language::English, 0).0, "overdue");
     }
 }

@@ -25,7 +25,7 @@ async fn form_without_csrf_token_changes_nothing_and_keeps_typed_text() {
             let sent: Vec<_> = token.map(|token| ("csrf", token)).into_iter().chain(form.clone()).collect();
             let answer = ada.post(&format!("{}/{deed}", place(&task)), &sent).await;
             assert_eq!(answer.status, 403, "{deed} {token:?}");
-            assert!(answer.body.contains("this page was too old"), "{}", answer.body);
+            assert!(answer.body.contains("this page has expired"), "{}", answer.body);
             assert_eq!(answer.body.contains("value=\"2.5\""), deed == "finish");
         }
     }

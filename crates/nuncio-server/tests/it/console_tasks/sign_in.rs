@@ -1,4 +1,4 @@
-//! Signing in by key, and how long that lasts.
+//! Signing in to the console with a key, and the end of sessions.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn local_visitor_needs_no_sign_in_while_no_keys_exist() {
     assert_eq!(browser.get("/console").await.header("location"), Some("/console/tasks"));
     let inbox = browser.get("/console/tasks").await;
     assert_eq!(inbox.status, 200);
-    assert!(inbox.body.contains("Nothing waits for you") && !inbox.body.contains("Sign out"), "{}", inbox.body);
+    assert!(inbox.body.contains("No tasks") && !inbox.body.contains("Sign out"), "{}", inbox.body);
     assert_eq!(browser.get("/console/sign-in").await.header("location"), Some("/console/tasks"));
 
     gateway.key(&[]).await;

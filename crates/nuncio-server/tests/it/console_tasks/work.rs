@@ -1,4 +1,4 @@
-//! Doing the work: taking it, filling in its form, passing it on.
+//! Tasks on the console: taking, filling in the form, returning and refusing.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn finished_task_form_resumes_the_agent() {
     assert!(inbox.contains("Weigh a parcel") && inbox.contains(&place(&task)), "{inbox}");
     assert!(inbox.contains("in 10 min") && inbox.contains("2026-11-15 11:10 UTC"), "{inbox}");
     let page = browser.get(&place(&task)).await.body;
-    assert!(page.contains("Weigh the parcel on shelf B7.") && page.contains("Take it"), "{page}");
+    assert!(page.contains("Weigh the parcel on shelf B7.") && page.contains("Take the task"), "{page}");
     assert!(!page.contains("name=\"f/kg\""), "the form is for whoever has it");
 
     let taken = browser.step(&task, "take", &[]).await;
@@ -71,7 +71,7 @@ async fn finished_task_form_resumes_the_agent() {
     let again = browser
         .post(&format!("{}/finish", place(&task)), &[("csrf", &super::token(&wrong).unwrap()), ("f/kg", "9")])
         .await;
-    assert!(again.status == 409 && again.body.contains("already over"), "{}", again.body);
+    assert!(again.status == 409 && again.body.contains("already ended"), "{}", again.body);
     let TaskState::Done { output, .. } = state(&gateway, &task).await else { panic!("it is done") };
     assert_eq!(output, json!({"kg": 2.5}));
 }
@@ -83,11 +83,11 @@ async fn task_takeover_is_confirmed_and_keeps_typed_text() {
     let (mut ada, mut bob) = (person(&gateway, "ada").await, person(&gateway, "bob").await);
     ada.step(&task, "take", &[]).await;
     let list = bob.get("/console/tasks").await.body;
-    assert!(list.contains("With others") && list.contains("<span class=\"holder\">ada</span>"), "{list}");
+    assert!(list.contains("Assigned to others") && list.contains("<span class=\"holder\">ada</span>"), "{list}");
     for (deed, form) in [("take", vec![]), ("give-back", vec![]), ("finish", vec![("f/kg", "1")]), ("refuse", vec![])] {
         let refused = bob.step(&task, deed, &form).await;
         assert_eq!(refused.status, 409, "{deed}");
-        assert!(refused.body.contains("ada has taken it meanwhile"), "{deed}: {}", refused.body);
+        assert!(refused.body.contains("ada has taken the task meanwhile"), "{deed}: {}", refused.body);
     }
     assert_eq!(by(&state(&gateway, &task).await), "ada");
 
@@ -114,7 +114,7 @@ async fn task_can_be_returned_or_refused_with_a_reason() {
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = Browser::of(&gateway);
     let nothing = browser.step(&task, "give-back", &[]).await;
-    assert!(nothing.status == 409 && nothing.body.contains("you do not have this task"), "{}", nothing.body);
+    assert!(nothing.status == 409 && nothing.body.contains("this task is not assigned to you"), "{}", nothing.body);
     browser.step(&task, "take", &[]).await;
     let given = browser.step(&task, "give-back", &[]).await;
     assert_eq!((given.status, state(&gateway, &task).await), (303, TaskState::Open));
@@ -161,9 +161,9 @@ async fn overdue_task_cannot_be_changed_on_the_console() {
     clock.pass(clock.now().until(task.due)).await;
     turn.await.unwrap();
     let late = browser.post(&format!("{}/take", place(&task)), &[("csrf", &token)]).await;
-    assert!(late.status == 409 && late.body.contains("already over"), "{}", late.body);
+    assert!(late.status == 409 && late.body.contains("already ended"), "{}", late.body);
     assert!(matches!(state(&gateway, &task).await, TaskState::Withdrawn { .. }));
-    assert!(browser.get("/console/tasks").await.body.contains("Nothing waits for you"));
+    assert!(browser.get("/console/tasks").await.body.contains("No tasks"));
     clock.advance(Duration::from_secs(1));
 }
 

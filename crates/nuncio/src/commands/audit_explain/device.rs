@@ -47,7 +47,7 @@ impl DeviceRecord {
             let real = chained.hash();
             let next = exported.get(at + 1).map(|next| &next.chained);
             if real != *hash {
-                return Some(format!("its hash is {real}, and was {hash}"));
+                return Some(format!("its hash is {real}, but was {hash}"));
             }
             next.filter(|next| next.prev_hash != real).map(|next| format!("entry {} does not follow from it", next.seq))
         };
@@ -102,7 +102,7 @@ fn disagreement(chained: &ChainedEntry, explained: &Value, messages: &[Value]) -
     let (entry, record) = (&chained.entry, &explained["record"]);
     let differs = |what: &str, device: &str, server: &Value| {
         let same = server.is_null() || *server == device;
-        (!same).then(|| format!("its {what} is {device}, and the audit record says {}", server.as_str().unwrap_or("?")))
+        (!same).then(|| format!("its {what} is {device}, but the audit record has {}", server.as_str().unwrap_or("?")))
     };
     let message = entry.message_id.as_ref().map(|id| messages.iter().find(|message| message["id"] == id.as_str()));
     if !messages.is_empty() && !matches!(message, Some(Some(_))) {
@@ -151,7 +151,7 @@ fn outcome_differs(status: &str, record: &Value) -> Option<String> {
         "denied" | "error" => completed,
         _ => false,
     };
-    differs.then(|| format!("it says {status}, and the audit record says {outcome}"))
+    differs.then(|| format!("it has {status}, but the audit record has {outcome}"))
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use super::screen::Screen;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InputEvent {
     Line(String),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// Ctrl-D, or the end of a file.
+    /// The user pressed Ctrl-D, or the input file ended.
     End,
 }
 
@@ -41,7 +41,7 @@ impl Input {
         Ok(Self { lines, interrupt: signal(SignalKind::interrupt())?, prompts })
     }
 
-    /// Waits for a line.
+    /// Waits for a typed line.
     pub(super) async fn ask(&mut self, screen: &mut Screen, prompt: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(prompt);

@@ -15,7 +15,7 @@ use super::texts::ChatTexts;
 use super::wrap::Wrap;
 use crate::output::shell_quote;
 
-/// How many characters of a tool's answer are shown.
+/// Number of characters that are shown of a tool's result.
 const MAX_RESULT: usize = 1000;
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Something went wrong; the chat goes on.
+    /// Prints an error; the chat continues.
     pub(super) fn failed(&mut self, why: &str) {
         if self.json {
             return println!("{}", json!({"event": "error", "error": why}));
@@ -115,7 +115,7 @@ impl Screen {
         self.note(self.words.help_hint);
     }
 
-    /// `again` is the command that leads here, as far as the session is not named.
+    /// Prints how to resume; `again` is the command without the session id.
     pub(super) fn farewell(&mut self, again: &str, session: &str) {
         if !self.json {
             self.rest();
@@ -204,7 +204,7 @@ impl Screen {
         }
     }
 
-    /// Asks for a line.
+    /// Prints a prompt for a line.
     pub(super) fn prompt(&mut self, prompt: &str) {
         self.rest();
         print!("{}", prompt.bold());
@@ -256,7 +256,7 @@ impl Screen {
     }
 }
 
-/// An update as one line of JSON, by the protocol's own names where it has them.
+/// An update as one line of JSON, with the protocol's own names where there are any.
 fn event(update: &Update) -> Value {
     match update {
         Update::Text(delta) => json!({"event": "text_delta", "delta": delta}),

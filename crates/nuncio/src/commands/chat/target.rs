@@ -3,7 +3,7 @@
 use nuncio_core::address;
 use url::Url;
 
-/// The addresses below which AAP may begin, the likeliest first.
+/// The base URLs at which AAP may be served, the likeliest first.
 pub(super) fn candidates(target: &str) -> Result<Vec<Url>, String> {
     let mut url = address::read(target).map_err(|why| format!("{target:?} is no address of a server: {why}"))?;
     url.set_query(None);

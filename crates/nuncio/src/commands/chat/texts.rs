@@ -1,4 +1,4 @@
-//! The fixed texts, in English and Chinese.
+//! The fixed texts of the chat, in English and Chinese.
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChatTexts {
@@ -36,32 +36,32 @@ pub(super) struct ChatTexts {
 const ENGLISH: ChatTexts = ChatTexts {
     you: "you> ",
     talking_to: "Talking to",
-    help_hint: "/help says what there is; Ctrl-C stops the agent, Ctrl-D leaves.",
-    help: "/help      this\n/tools     the tools of this conversation\n/history   what was said\n/session   this conversation's id\n/new       begin anew\n/quit      leave; also Ctrl-D\nCtrl-C stops the agent, not the program.",
+    help_hint: "/help lists the commands; Ctrl-C stops the agent, Ctrl-D leaves.",
+    help: "/help      this list\n/tools     the tools of this conversation\n/history   the messages so far\n/session   this conversation's id\n/new       start a new conversation\n/quit      leave; also Ctrl-D\nCtrl-C stops the agent, not the program.",
     again_to_leave: "Ctrl-C again to leave.",
     stopping: "Stopping.",
     stopped: "Stopped.",
-    cannot_stop: "The server cannot stop a turn; we have stopped listening.",
-    interrupted: "The connection broke; taking it up again.",
-    incomplete: "The server did not say how the turn ended; this is what came.",
+    cannot_stop: "The server cannot stop a turn; its output is no longer shown.",
+    interrupted: "The connection broke; reconnecting.",
+    incomplete: "The server did not report how the turn ended; this is what was received.",
     max_tokens: "The model's limit was reached.",
     refusal: "The agent refused.",
     failed: "The turn failed:",
     allow: "Allow {tool}?",
     choices: "[y]es once / [a]lways this session / [n]o (reason)",
     again: "Please answer y, a, or n with a reason if you like.",
-    still_running: "The last turn still runs; this is what it says:",
-    left_unanswered: "The calls are left unanswered; your next message drops them.",
-    key_in_clear: "Warning: your key goes over plain http, which others can read.",
+    still_running: "The last turn is still running; its output:",
+    left_unanswered: "The calls stay unanswered; your next message abandons them.",
+    key_in_clear: "Warning: your key is sent over plain http, where others can read it.",
     session: "Session",
-    go_on_with: "Go on later with:",
-    unknown_command: "is no command; /help lists them.",
-    their_tools: "Tools of the agent:",
-    your_tools: "Tools of yours:",
+    go_on_with: "Resume with:",
+    unknown_command: "is not a command; /help lists them.",
+    their_tools: "The agent's tools:",
+    your_tools: "Your tools:",
     no_tools: "No tools.",
-    trusted: "runs unasked",
+    trusted: "runs without asking",
     asked: "asks first",
-    nothing_said: "Nothing was said yet.",
+    nothing_said: "No messages yet.",
     agent: "agent>",
 };
 
@@ -73,8 +73,8 @@ const CHINESE: ChatTexts = ChatTexts {
     again_to_leave: "再按一次 Ctrl-C 退出。",
     stopping: "正在停止。",
     stopped: "已停止。",
-    cannot_stop: "服务器不能停止本轮；我们不再接收。",
-    interrupted: "连接中断，正在继续。",
+    cannot_stop: "服务器不能停止本轮，后续输出不再显示。",
+    interrupted: "连接中断，正在重新连接。",
     incomplete: "服务器没有说明本轮如何结束；以上是收到的内容。",
     max_tokens: "已达到模型的上限。",
     refusal: "智能体拒绝回答。",
@@ -98,7 +98,7 @@ const CHINESE: ChatTexts = ChatTexts {
 };
 
 impl ChatTexts {
-    /// In the language of the user's environment.
+    /// The chat texts in the language of the user's environment.
     pub(super) fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self::of(["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).as_deref())

@@ -1,4 +1,4 @@
-//! One turn as the user lives it: watching, stopping, answering the calls that wait.
+//! One turn of a chat: shows its output, stops it on Ctrl-C, and answers its pending calls.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use super::input::{Input, InputEvent};
 use super::screen::Screen;
 use super::tool::LocalTool;
 
-/// Watches a turn; whether it came to its end. Ctrl-C stops it, and a second one stops listening.
+/// Shows a turn and returns whether it reached its end. Ctrl-C stops the turn, and a second Ctrl-C stops listening.
 pub(super) async fn watch(mut exchange: Exchange<'_>, screen: &mut Screen, user: &mut Input) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
@@ -63,15 +63,15 @@ async fn wait(stopping: &mut Option<BoxFuture<'static, Result<(), ClientError>>>
     }
 }
 
-/// How the calls that wait are answered.
+/// How pending calls are answered.
 #[derive(Debug)]
 pub(super) struct Answers {
     tools: Vec<LocalTool>,
     /// Whether every call is allowed without asking (`--trust`).
     trust: bool,
-    /// Whether there is no terminal to ask at.
+    /// Whether there is no terminal on which to ask.
     alone: bool,
-    /// The tools the user has allowed for this session.
+    /// The tools that the user has allowed for this session.
     allowed: HashSet<ToolName>,
 }
 
@@ -93,12 +93,12 @@ impl Answers {
         self.trust
     }
 
-    /// Another conversation begins.
+    /// Forgets the allowed tools, because another conversation begins.
     pub(super) fn forget(&mut self) {
         self.allowed.clear();
     }
 
-    /// Answers to all calls that wait; none when the user would rather not.
+    /// Answers to all pending calls; `None` when the user leaves them unanswered.
     pub(super) async fn give(
         &mut self,
         conversation: &mut AapConversation,
@@ -113,7 +113,7 @@ impl Answers {
             let word = if self.trust || self.allowed.contains(&call.name) {
                 CallDecision::Yes
             } else if self.alone {
-                CallDecision::No(Some("nobody is there to be asked".to_owned()))
+                CallDecision::No(Some("there is no person to ask".to_owned()))
             } else {
                 if show {
                     screen.call(&call);
@@ -149,7 +149,7 @@ impl Answers {
         Some(answers)
     }
 
-    /// Asks about one call; nothing when the user walks away from it.
+    /// Asks about one call; `None` when the user leaves it unanswered.
     async fn ask(
         &mut self,
         tool: &ToolName,

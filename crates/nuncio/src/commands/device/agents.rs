@@ -20,7 +20,7 @@ use crate::output::{WrongUsage, cell, items, table};
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Agents).await?;
     show(json, &answer, |answer| {
-        let none = "You deal with no agent; `nuncio device allow AGENT` shows what one asks.";
+        let none = "There are no agents yet; `nuncio device allow AGENT` shows what an agent requests.";
         print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], none, |agent| {
             ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec()
         });
@@ -83,7 +83,7 @@ pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow
     let answer = carry_out(home, DeviceCommand::Verify { agent: parsed(AgentId::parse(agent))? }).await?;
     show(json, &answer, |answer| {
         println!("{}", cell(&answer["safety_number"]));
-        eprintln!("{}", "The agent's owner sees the same number, if nobody is between you.".dimmed());
+        eprintln!("{}", "The agent's owner sees the same number unless someone intercepts your messages.".dimmed());
     });
     Ok(())
 }
@@ -93,17 +93,17 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
     let agent = parsed(AgentId::parse(agent))?;
     let changed = carry_out(home, DeviceCommand::Changed { agent: agent.clone() }).await?;
     if !json {
-        eprintln!("The keys of {} are others than before:", agent.bold());
+        eprintln!("The keys of {} have changed:", agent.bold());
         eprintln!("{}.", cell(&changed["why"]));
         for (word, number) in [("before", &changed["was"]), ("now", &changed["is"])] {
             eprintln!("{:<8}{}", word.dimmed(), cell(number));
         }
-        eprintln!("{}", "Ask the agent's owner, on another way, whether they see the number of now.".dimmed());
+        eprintln!("{}", "Ask the agent's owner through another channel whether they see the current number.".dimmed());
     }
     match if yes { Some(true) } else { confirmed("Do they?", json).await? } {
         Some(true) => {}
         Some(false) => return Err(WrongUsage("nothing was accepted".to_owned()).into()),
-        None => return Err(WrongUsage("compare the numbers, and say --yes".to_owned()).into()),
+        None => return Err(WrongUsage("compare the numbers, then use --yes".to_owned()).into()),
     }
     let device: DeviceId = parsed(serde_json::from_value(changed["device"].clone()))?;
     let fingerprint: Digest = parsed(serde_json::from_value(changed["fingerprint"].clone()))?;
@@ -112,7 +112,7 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
         "agent": agent, "accepted": changed["device"], "was": changed["was"],
         "safety_number": accepted["safety_number"],
     });
-    show(json, &answer, |_| println!("These are the keys of {} now.", agent.bold()));
+    show(json, &answer, |_| println!("The new keys of {} are accepted.", agent.bold()));
     Ok(())
 }
 

@@ -278,7 +278,7 @@ async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let owner = Recipient::Agent(agent.clone());
     let waiting = device.peer().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
     let Some(new) = waiting.first() else {
-        let message = format!("the keys of {agent} did not change: there is nothing to accept");
+        let message = format!("the keys of {agent} did not change; there is nothing to accept");
         return Err(fault(Code::BadRequest, message));
     };
     let was = device.peer().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;

@@ -1,4 +1,4 @@
-//! The folder a device lives in, and what it brings to it: keys, scopes, tools, a place.
+//! The folder of a device and its contents: keys, scopes, tools and settings.
 
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
         Some(path) => Ok(path.clone()),
         None => match std::env::var_os("HOME") {
             Some(home) => Ok(Path::new(&home).join(".nuncio-device")),
-            None => Err(WrongUsage("say with --home where the device lives".to_owned()).into()),
+            None => Err(WrongUsage("name the device's folder with --home".to_owned()).into()),
         },
     }
 }
 
-/// Makes the folder where there is none; only its owner may read it.
+/// Creates the device's folder where there is none; only its owner may read it.
 pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     let folder = folder_of(home)?;
     let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
@@ -60,7 +60,7 @@ pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prom
     })
 }
 
-/// The scopes everyone knows, and what an administrator put beside them: `scopes.toml` may raise, never lower.
+/// The preset scopes, with an administrator's additions: `scopes.toml` may raise sensitivities, never lower them.
 fn presets(folder: &Path) -> anyhow::Result<Presets> {
     let mut presets = Presets::default();
     if let Some(text) = text_of(&folder.join("scopes.toml"))? {
@@ -75,7 +75,7 @@ pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<
     }
     let at = home.path.as_ref().map(|path| format!(" --home {}", shell_quote(&path.display().to_string())));
     let message = format!(
-        "no device lives in {} yet; make one with `nuncio device enrol URL CODE{}`, or name another folder with --home",
+        "there is no device in {} yet; enrol one with `nuncio device enrol URL CODE{}`, or name another folder with --home",
         folder_of(home)?.display(),
         at.unwrap_or_default()
     );
@@ -114,7 +114,7 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Too
     mcp::add(home, tools)
 }
 
-/// Refuses to open a folder that has the device's keys in it, or is the device's own.
+/// Refuses to give agents a folder that contains the device's keys or is the device's own.
 fn apart(folder: &Path, home: &Path) -> anyhow::Result<()> {
     let key_file = storage::key_file(home).and_then(|file| file.canonicalize().ok());
     let (Ok(real), Ok(home)) = (folder.canonicalize(), home.canonicalize()) else { return Ok(()) };
@@ -128,7 +128,7 @@ fn apart(folder: &Path, home: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The files in a folder of settings, with their texts, by name; none where there is no folder.
+/// The files in a folder of settings, with their texts, sorted by name; none if the folder does not exist.
 pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,5 +1,5 @@
-//! MCP servers of the person's own, each a small file: how it is reached, and the permissions its tools need. One is
-//! started when first needed, again after it was lost, and ends with the device.
+//! MCP servers of the person, each declared in a small file: how it is reached, and the permissions that its tools
+//! need. A server is started when first needed, again after it was lost, and ends with the device.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,10 +26,10 @@ use url::{Host, Url};
 
 use super::home::{files, wrong};
 
-/// The placeholder agent that the runners need for the device's servers.
+/// The placeholder agent under which the runners start the device's MCP servers.
 const DEVICE: &str = "[agent]\nname = \"device\"\nversion = \"1.0.0\"\n";
 
-/// A server, as its file declares it.
+/// An MCP server, as its file declares it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct McpServerFile {
@@ -40,7 +40,7 @@ struct McpServerFile {
     tools: BTreeMap<ToolName, ScopeId>,
 }
 
-/// Adds the tools of all servers that have a file in the device's folder.
+/// Adds the tools of all MCP servers that have a file in the device's folder.
 pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
     let folder = home.join("mcp");
     let mut runners = None;
@@ -71,7 +71,7 @@ pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
     Ok(tools)
 }
 
-/// How a server is reached: a program, or an address of this machine.
+/// How an MCP server is reached: a program, or an address of this machine.
 fn transport(written: &McpServerFile) -> Result<McpTransport, String> {
     match (&written.command, &written.url) {
         (Some(argv), None) if argv.first().is_none_or(String::is_empty) => Err("`command` names no program".to_owned()),
@@ -111,7 +111,7 @@ fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
     })))
 }
 
-/// A server, and what it has as soon as it was asked.
+/// An MCP server, and its tools once they were listed.
 #[derive(Debug)]
 struct Server {
     runners: Arc<Runners>,
@@ -123,7 +123,7 @@ struct Server {
 #[derive(Debug)]
 struct ListedTools {
     tools: BTreeMap<ToolName, Arc<Tool>>,
-    /// Reasons why other tools cannot be used.
+    /// Reasons why other tools of the server cannot be used.
     unusable: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ impl Server {
         Ok(Self { runners, name, agent: Arc::new(agent), listed: OnceCell::new() })
     }
 
-    /// The tools of the server, listed once.
+    /// The tools of the MCP server, listed once.
     async fn listed(&self) -> Result<&ListedTools, ToolFailure> {
         let ask = async || {
             let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
@@ -184,7 +184,7 @@ fn result(output: &ToolOutput) -> Value {
     }
 }
 
-/// All the tools of a server.
+/// Tool source with all tools of an MCP server.
 #[derive(Debug)]
 struct ServerTools(Arc<Server>);
 

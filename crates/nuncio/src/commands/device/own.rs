@@ -36,12 +36,12 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
         };
         table(&["DEVICE", "STANDING", "NAME"], &devices.iter().map(row).collect::<Vec<_>>());
         if let Some(this) = devices.iter().find(|device| device["this"] == true) {
-            eprintln!("\n{}", "This one, for another screen:".dimmed());
+            eprintln!("\n{}", "Fingerprint of this device, for comparison:".dimmed());
             compare(this);
         }
         for device in devices.iter().filter(|device| device["standing"] == "waiting") {
             eprintln!("\n{} waits for your word.", cell(&device["id"]).bold());
-            eprintln!("Its own screen says the same, if it is yours:");
+            eprintln!("If it is yours, its own screen shows the same:");
             compare(device);
             eprintln!("{} nuncio device trust {}", "then:".dimmed(), cell(&device["id"]));
         }
@@ -68,7 +68,7 @@ fn lines_of(fingerprint: &Value) -> [String; 2] {
 pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Invite).await?;
     show(json, &answer, |answer| {
-        eprintln!("Your other device may come in until {}, by:", cell(&answer["expires_at"]));
+        eprintln!("Your other device can enrol until {} with:", cell(&answer["expires_at"]));
         println!("{}", cell(&answer["code"]));
         eprintln!("{:<10}  {}", "enrol at".dimmed(), cell(&answer["url"]).cyan());
         for (word, line) in ["server key", ""].into_iter().zip(lines_of(&answer["fingerprint"])) {
@@ -96,7 +96,7 @@ async fn compared(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::R
     let Some(shown) = devices.iter().find(named) else { return Ok(None) };
     if !json {
         eprintln!("{} says that it is yours.", device.bold());
-        eprintln!("On its own screen must stand:");
+        eprintln!("Its own screen must show:");
         compare(shown);
     }
     match confirmed("Is it the same?", json).await? {
@@ -110,8 +110,8 @@ pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyho
     let device = parsed(DeviceId::parse(device))?;
     let answer = carry_out(home, DeviceCommand::Remove { device: device.clone() }).await?;
     show(json, &answer, |_| {
-        println!("{} speaks for you no more.", device.bold());
-        println!("What you allowed by it stays allowed.");
+        println!("{} no longer acts for you.", device.bold());
+        println!("Permissions that you granted on it stay valid.");
     });
     Ok(())
 }
@@ -135,7 +135,7 @@ pub(super) async fn backup(
         if let Some(file) = file {
             println!("They are in {} too.", file.display());
         }
-        eprintln!("{}", "Without the passphrase nobody opens them: keep it apart from them.".dimmed());
+        eprintln!("{}", "Nobody can open the backup without the passphrase; keep the two apart.".dimmed());
     });
     Ok(())
 }
@@ -150,7 +150,7 @@ pub(super) async fn restore(
     let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
     let backup: BackupFile =
-        serde_json::from_str(&text).map_err(|why| unusable(&format!("it is no backup of a device: {why}")))?;
+        serde_json::from_str(&text).map_err(|why| unusable(&format!("it is not a device backup: {why}")))?;
     let passphrase = passphrase::read(passphrase_file, PassphraseUse::Known).await?;
     let config = take_alone(home, Tools::default(), Arc::new(DenyAll)).await?;
     let device = Device::restore(config, &backup, &passphrase.0).await.map_err(device_error)?;
@@ -164,7 +164,7 @@ pub(super) async fn recover(home: &DeviceHome, passphrase_file: Option<&Path>, j
     show(json, &answer, |answer| {
         let before = cell(&answer["recovered"]);
         println!("{} vouches for this device.", before.bold());
-        println!("What you allowed by it counts here.");
+        println!("Permissions that you granted on it are valid here.");
         eprintln!("{} nuncio device remove {before}", "if it is lost:".dimmed());
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! The pages of a running device: where they are, and the link that opens them.
+//! The pages of a running device: their address, and the link that opens them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -21,17 +21,17 @@ use super::home::{text_of, wrong};
 use super::written;
 use crate::output::fault;
 
-/// Default address of the pages.
+/// Default port of the device pages.
 const PORT: u16 = 7480;
 
-/// The pages, before they are served.
+/// The device pages before they are served.
 pub(super) struct Pages {
     listener: std::net::TcpListener,
     rooms: PagesState,
     pub(super) opener: Opener,
 }
 
-/// Makes links that open the pages.
+/// Makes one-time links that open the pages.
 #[derive(Debug, Clone)]
 pub(super) struct Opener {
     at: SocketAddr,
@@ -45,12 +45,12 @@ impl Opener {
 }
 
 impl Pages {
-    /// At that port of this machine; at the usual one, or any that is free, when none is named.
+    /// Listens at the given port of this machine; without one at the default port, or any that is free.
     pub(super) async fn at(port: Option<u16>, home: &Path) -> anyhow::Result<Self> {
         let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match port {
             Some(port) => here(port).await.map_err(|why| {
-                fault(Code::ListenFailed, format!("the pages cannot be at port {port}: {why}; choose another --port"))
+                fault(Code::ListenFailed, format!("the pages cannot use port {port}: {why}; choose another --port"))
             })?,
             None => match here(PORT).await {
                 Ok(listener) => listener,
@@ -74,7 +74,7 @@ impl Pages {
         Ok(tools.under(scope, Arc::new(NotificationTool { desktop: Notify::on(Desktop::here()), board })))
     }
 
-    /// Lets the person make this machine a device on a page; none when they stop before that.
+    /// Serves the enrolment page, on which the person makes this machine a device; `None` if they stop before that.
     pub(super) async fn welcome(
         &self,
         config: DeviceConfig,
@@ -93,7 +93,7 @@ impl Pages {
     }
 }
 
-/// The path of the pages, made at the first start: bookmarks still work after a restart.
+/// The base path of the pages, made at the first start, so that bookmarks still work after a restart.
 fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
     let file = home.join("pages.path");
     if let Some(text) = text_of(&file)? {

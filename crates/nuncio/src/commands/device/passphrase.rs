@@ -1,5 +1,5 @@
-//! Passphrases: typed without being shown, or from a file or a pipe; never an argument, which everyone on the machine
-//! can see.
+//! Passphrases: typed without echo, or read from a file or a pipe; never an argument, which everyone on the machine can
+//! see.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::commands::Passphrase;
 use crate::output::WrongUsage;
 
-/// How much is read of one, at most.
+/// Number of bytes read of a passphrase, at most.
 const MOST: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) async fn read(file: Option<&Path>, asked: PassphraseUse) -> anyhow::R
     }
     let first = prompt_hidden("Passphrase: ").await?;
     if asked == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
-        return Err(WrongUsage("the two are not the same; nothing was done".to_owned()).into());
+        return Err(WrongUsage("the passphrases do not match; nothing was done".to_owned()).into());
     }
     parse(&first)
 }
@@ -90,7 +90,7 @@ impl Drop for EchoOff {
     }
 }
 
-/// Asks for confirmation in the terminal; none without a terminal.
+/// Asks for confirmation in the terminal; `None` without a terminal.
 pub(super) async fn confirmed(question: &str, json: bool) -> anyhow::Result<Option<bool>> {
     if json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(None);

@@ -66,7 +66,7 @@ pub(super) fn listen(folder: &Path, operator: DeviceCommands) -> anyhow::Result<
                         let _ = timeout(PATIENCE, converse(stream, operator)).await;
                     });
                 }
-                Ok(_) => tracing::warn!("somebody else tried to give this device commands"),
+                Ok(_) => tracing::warn!("a process of another account tried to send commands to this device"),
                 Err(error) => {
                     tracing::warn!(%error, "the socket of the device");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -94,7 +94,7 @@ async fn converse(stream: UnixStream, operator: DeviceCommands) {
     }
     let result = match serde_json::from_str::<DeviceCommand>(&line) {
         Ok(order) => operator.carry_out(order).await,
-        Err(why) => Err(fault(Code::BadRequest, format!("not an order: {why}"))),
+        Err(why) => Err(fault(Code::BadRequest, format!("not a command: {why}"))),
     };
     let reply = match result {
         Ok(value) => Reply::Done(value),

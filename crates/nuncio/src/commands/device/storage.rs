@@ -1,7 +1,7 @@
-//! The key that seals what a device stores: where it comes from, and how that is changed.
+//! The key that encrypts a device's stored data: its source, and how the source is changed.
 //!
-//! `storage-key.json` in the device's folder holds the key, wrapped under another one that is kept elsewhere: in the
-//! system's keyring, derived from a passphrase, or in a file of its own.
+//! `storage-key.json` in the device's folder holds the key, wrapped under another key from elsewhere: from the system
+//! keyring, derived from a passphrase, or in a separate file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Write as _};
@@ -27,7 +27,7 @@ use crate::cli::{DeviceHome, PassphraseFrom, StorageSource};
 use crate::commands::operator::show;
 use crate::output::{WrongUsage, fault};
 
-/// The wrapped key, in the device's folder.
+/// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
 
 /// Opens the records of the device in a folder. Records that are not sealed yet are sealed now.
@@ -36,7 +36,7 @@ pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Re
     records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
 }
 
-/// The records, which this process has for itself then, and their key.
+/// The records, locked for this process, and their storage key.
 async fn open_with_key(
     home: &DeviceHome,
     folder: &Path,
@@ -105,7 +105,7 @@ async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, KeySource), Key
     Ok((by, KeySource::Keyring { id }))
 }
 
-/// Writes a new key to a new file; one that exists is never replaced, since it may be the key of other data.
+/// Writes a new key to a new file. An existing file is never replaced, since it may be the key of other data.
 fn store_in_file(path: &Path) -> std::io::Result<(WrappingKey, KeySource)> {
     let by = WrappingKey::random();
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -130,7 +130,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Gets the wrapping key from where it is, and unwraps the storage key.
+/// Gets the wrapping key from its source, and unwraps the storage key.
 async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
     let file = folder.join(WRAPPED);
     let (by, what) = match &wrapped.source {
@@ -163,7 +163,7 @@ async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -
     wrapped.unwrap_with(&by).ok_or_else(|| locked(&file, wrong_key))
 }
 
-/// Never from a pipe: commands read other passphrases there.
+/// Reads the storage passphrase, never from a pipe: commands read other passphrases there.
 async fn read_passphrase(home: &DeviceHome, file: &Path) -> anyhow::Result<Passphrase> {
     if home.storage_passphrase.is_none() && !std::io::stdin().is_terminal() {
         let message = "a passphrase opens the stored data: run this in a terminal, or name a file with \
@@ -193,7 +193,7 @@ pub(super) fn describe(folder: &Path) -> (String, Value) {
         Some(KeySource::Passphrase { .. }) => ("a passphrase".to_owned(), json!({"source": "passphrase"})),
         Some(KeySource::File { path }) => {
             let inside = std::path::absolute(folder).is_ok_and(|folder| path.starts_with(folder));
-            let note = if inside { ", in the same folder: whoever copies the folder can read it" } else { "" };
+            let note = if inside { ", in the same folder: anyone who copies the folder can read the data" } else { "" };
             let text = format!("the key file {}{note}", path.display());
             (text, json!({"source": "file", "path": path}))
         }
@@ -212,11 +212,11 @@ pub(super) async fn storage(
         change(home, wanted, key_file, new_passphrase).await?;
     }
     let (text, value) = describe(&super::folder_of(home)?);
-    show(json, &json!({"sealed_by": value}), |_| println!("The stored data is sealed with {}.", text.bold()));
+    show(json, &json!({"sealed_by": value}), |_| println!("The stored data is encrypted with {}.", text.bold()));
     Ok(())
 }
 
-/// Wraps the key under one from another source, and removes the one from before.
+/// Wraps the storage key under a key from another source, and removes the previous one.
 async fn change(
     home: &DeviceHome,
     wanted: StorageSource,
@@ -254,7 +254,7 @@ async fn change(
         },
     };
     if let Err(why) = removed {
-        eprintln!("{} {why}", "The key from before could not be removed:".yellow());
+        eprintln!("{} {why}", "The previous key could not be removed:".yellow());
     }
     Ok(())
 }

@@ -61,7 +61,9 @@ impl Prompt for Terminal {
         let mut open = OpenQuestion(Some(question));
         let said = loop {
             match lines.recv().await {
-                Some((typed, _)) if typed < shown + TOO_SOON => eprintln!("That was too soon to be meant for this."),
+                Some((typed, _)) if typed < shown + TOO_SOON => {
+                    eprintln!("Ignored: the answer came too soon after the question.")
+                }
                 Some((_, line)) => {
                     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
                     break if yes { PromptAnswer::Yes } else { PromptAnswer::No };
@@ -79,7 +81,7 @@ impl Prompt for Terminal {
 fn show(question: &Question) {
     let verified = match &question.verified {
         AgentVerification::FirstContact => "known by its keys since first contact".to_owned(),
-        AgentVerification::Did { did } => format!("its keys are vouched for by {did}"),
+        AgentVerification::Did { did } => format!("its keys are confirmed by {did}"),
     };
     eprintln!();
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
@@ -87,7 +89,7 @@ fn show(question: &Question) {
     if let Some(description) = question.description.in_language("en") {
         eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
     }
-    eprintln!("  {}  {} ({} at stake)", "under   ".dimmed(), question.scope, question.sensitivity);
+    eprintln!("  {}  {} ({} sensitivity)", "under   ".dimmed(), question.scope, question.sensitivity);
     eprintln!("  {}", "with".dimmed());
     for line in question.arguments.lines() {
         eprintln!("    {line}");

@@ -1,4 +1,4 @@
-//! A file of pairs: one verdict a line, in order, however long the file is.
+//! `nuncio diff --pairs`: one verdict per line, in order, for files of any length.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,7 +54,7 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
     }
 }
 
-/// The next line, none at the end. Of a line that is too long only the beginning is kept.
+/// The next line; `None` at the end. Only the beginning of an overlong line is kept.
 fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
@@ -67,7 +67,7 @@ fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(line))
 }
 
-/// The answer to a line; none to an empty one.
+/// The answer to an input line; `None` for an empty one.
 fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, String)>> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -80,7 +80,7 @@ fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, Stri
     Some(Pair::read(line).map(|pair| pair.judged(judge)))
 }
 
-/// A line, whose manifests or schemas are not read yet.
+/// An input line whose manifests or schemas are not parsed yet.
 struct Pair<'a> {
     old: &'a RawValue,
     new: &'a RawValue,
@@ -102,12 +102,12 @@ impl<'a> Pair<'a> {
         };
         Ok(Self {
             old: field("old").ok_or_else(|| wrong("the line has no \"old\"; null says that there was none"))?,
-            new: field("new").ok_or_else(|| wrong("the line has no \"new\"; null says that there is none"))?,
+            new: field("new").ok_or_else(|| wrong("the line has no \"new\"; null means that there is none"))?,
             history,
         })
     }
 
-    /// A value that cannot be represented exactly, such as an overlong number, counts as breaking.
+    /// Judges the pair. A value that cannot be represented exactly, such as an overlong number, counts as breaking.
     fn judged(&self, judge: DiffMode) -> JudgedDiff {
         let history: Result<Vec<Value>, JsonError> = self.history.iter().map(|past| document(past)).collect();
         match (document(self.old), document(self.new), history) {

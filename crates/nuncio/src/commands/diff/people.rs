@@ -1,4 +1,4 @@
-//! A verdict for people: what broke, where, by which call, and who has to be asked again.
+//! A verdict as text: what broke, where, with which example call, and which permissions need new consent.
 
 use anstream::println;
 use nuncio_judge::{ChangeFinding, ChangeNotice};
@@ -9,7 +9,7 @@ use super::super::chat::clean::{clean, columns};
 use super::super::consumer::wrapped;
 use super::{JudgedDiff, rule_texts};
 
-/// How wide a line may be, its beginning included.
+/// Width of an output line, including its indent.
 const WIDTH: usize = 80;
 
 pub(super) fn print(judged: &JudgedDiff, old: &str, new: &str) {
@@ -79,7 +79,7 @@ fn line(word: &str, text: &str) {
     println!("{}{}", begin.dimmed(), cut(&clean(text), room));
 }
 
-/// As much of a text as fits, with a mark where there is more.
+/// Cuts a text to the available columns, with an ellipsis.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().map(columns).sum::<usize>() <= room {
         return text.to_owned();

@@ -1,10 +1,10 @@
-//! Reasons why a part of a manifest is unreadable. The judge names the place; the validators give the reason.
+//! Reasons why a part of a manifest is unreadable. The judge gives its JSON pointer; the validators give the reason.
 
 use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
 use nuncio_judge::{ChangeFinding, ChangeRule};
 use serde_json::Value;
 
-/// What the judge reads of a tool and of a scope; whatever else is wrong with them does not stop it.
+/// The fields of tools and scopes that the judge reads; faults in other fields do not stop it.
 const READ: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
 
 const STOPS: [ManifestRule; 6] = [
@@ -16,7 +16,7 @@ const STOPS: [ManifestRule; 6] = [
     ManifestRule::SchemaNotObject,
 ];
 
-/// The reason of an `unreadable` finding; none for other findings.
+/// The reason of an `unreadable` finding; `None` for other findings.
 pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
     if finding.rule != ChangeRule::Unreadable {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[V
     earlier.find_map(|manifest| why(manifest, &place(manifest, &finding.pointer, found)?))
 }
 
-/// The place of a fault; for earlier manifests only the faulty value.
+/// The JSON pointer of a fault; for earlier manifests only the faulty value.
 fn place(manifest: &Value, pointer: &str, found: &Value) -> Option<String> {
     if !pointer.is_empty() || manifest == found {
         return Some(pointer.to_owned());

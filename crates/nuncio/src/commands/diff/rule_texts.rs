@@ -1,57 +1,57 @@
-//! Readable texts of the judge's rules.
+//! Texts of the change judge's rules for people.
 
 pub(super) fn of(rule: &str) -> Option<&'static str> {
     Some(match rule {
-        // Breaking, whatever the schemas say.
-        "unreadable" => "cannot be understood, so nothing about it is taken for granted",
-        "manifest_added" => "there was no manifest that anyone could have agreed to",
-        "schema_version_changed" => "the manifest is of another format",
-        "scope_added" => "a permission that nobody was asked for",
-        "scope_readded" => "a permission that was given up is back",
-        "scope_undeclared" => "a permission that the manifest does not declare",
-        "sensitivity_raised" => "more is at stake than people were told",
+        // Breaking, independent of the schemas.
+        "unreadable" => "cannot be parsed, so it counts as changed",
+        "manifest_added" => "is the first manifest; nobody has agreed to anything before",
+        "schema_version_changed" => "uses another format",
+        "scope_added" => "is a permission that people were not asked for",
+        "scope_readded" => "is a permission that was removed and added again",
+        "scope_undeclared" => "is a permission that the manifest does not declare",
+        "sensitivity_raised" => "is more sensitive than when people agreed",
         "tool_moved" => "needs another permission than the one people gave",
         "type_changed" => "takes another type than before, even if it is a wider one",
-        // Breaking, since a call is refused that was not.
-        "required_added" => "wants an argument that could be left out",
+        // Breaking: a call that was accepted is refused.
+        "required_added" => "requires an argument that was optional",
         "type_narrowed" => "takes fewer types than before",
-        "enum_value_removed" => "refuses a value that was on the list",
-        "const_changed" => "wants another value",
-        "additional_properties_closed" => "refuses arguments that it does not name",
-        "property_refused" => "refuses an argument that it took",
-        "property_names_narrowed" => "refuses names that it took",
-        "bound_tightened" => "has a tighter limit",
-        "multiple_tightened" => "wants multiples of something else",
-        "pattern_tightened" => "refuses texts that its pattern took",
-        "unique_items_added" => "refuses lists with an item twice",
-        "items_closed" => "refuses items that it took",
-        "contains_tightened" => "wants other items in a list",
-        "branch_removed" => "refuses what only an alternative took",
-        "branches_overlap" => "refuses what two alternatives take",
+        "enum_value_removed" => "no longer accepts a listed value",
+        "const_changed" => "requires another value",
+        "additional_properties_closed" => "no longer accepts unlisted arguments",
+        "property_refused" => "no longer accepts an argument",
+        "property_names_narrowed" => "no longer accepts some argument names",
+        "bound_tightened" => "has a stricter limit",
+        "multiple_tightened" => "requires multiples of another number",
+        "pattern_tightened" => "no longer accepts some texts",
+        "unique_items_added" => "no longer accepts lists with repeated items",
+        "items_closed" => "no longer accepts some list items",
+        "contains_tightened" => "requires other items in a list",
+        "branch_removed" => "no longer accepts values of a removed alternative",
+        "branches_overlap" => "no longer accepts values that match two alternatives",
         "not_widened" => "excludes more than before",
-        "condition_tightened" => "wants more under a condition",
-        "dependency_added" => "wants an argument because of another",
-        "unevaluated_closed" => "refuses what no part of the schema looks at",
-        "nothing_allowed" => "takes nothing any more",
-        "schema_invalid" => "is no schema, so nothing about it is taken for granted",
-        "unknown" => "could not be proved to take all that it took",
-        // What may be more.
-        "input_widened" => "takes what it did not take",
-        "tool_added" => "was not there before",
-        "sensitivity_lowered" => "less is said to be at stake: people are asked less often",
-        // What else changed.
-        "input_rewritten" => "is written otherwise and takes the same",
-        "format_changed" => "says another format, which is not enforced",
-        "annotation_changed" => "says something else",
-        "tool_readded" => "is back",
-        "tool_removed" | "scope_removed" => "is gone",
-        "tool_required_changed" => "is necessary now, or no longer",
-        "timeout_changed" => "may take longer, or not as long",
-        "display_text_changed" => "people read other words",
-        "flag_changed" => "the agent says it can do something else",
+        "condition_tightened" => "requires more under a condition",
+        "dependency_added" => "requires an argument when another is given",
+        "unevaluated_closed" => "no longer accepts values that the schema does not mention",
+        "nothing_allowed" => "no longer accepts any value",
+        "schema_invalid" => "is not a valid schema, so it counts as changed",
+        "unknown" => "may no longer accept everything it accepted before",
+        // Not breaking: something was added.
+        "input_widened" => "accepts more than before",
+        "tool_added" => "is new",
+        "sensitivity_lowered" => "is declared less sensitive: people are asked less often",
+        // Other changes.
+        "input_rewritten" => "is written differently and accepts the same values",
+        "format_changed" => "names another format, which is not enforced",
+        "annotation_changed" => "has another description",
+        "tool_readded" => "was added again",
+        "tool_removed" | "scope_removed" => "was removed",
+        "tool_required_changed" => "is now required, or no longer",
+        "timeout_changed" => "has another time limit",
+        "display_text_changed" => "has another display text",
+        "flag_changed" => "declares other capabilities",
         "agent_version_changed" => "the agent has another version",
-        "field_changed" => "a field that this version knows nothing of",
-        "manifest_cleared" => "there is no manifest any more",
+        "field_changed" => "is a field that this version does not know",
+        "manifest_cleared" => "no longer requests anything",
         _ => return None,
     })
 }
@@ -67,7 +67,7 @@ mod tests {
         let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
         for rule in changes.chain(schemas).chain(notices) {
-            let words = super::of(rule).unwrap_or_else(|| panic!("{rule} has no words"));
+            let words = super::of(rule).unwrap_or_else(|| panic!("{rule} has no text"));
             assert!(words.len() <= 76, "{rule}");
         }
     }

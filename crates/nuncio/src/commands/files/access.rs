@@ -35,7 +35,7 @@ pub(super) fn needed(command: &[String], folder: &Path) -> String {
     if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
 }
 
-/// The folder that a script needs: where its packages are installed, its project, or the folder it lies in.
+/// The folder that a script needs: where its packages are installed, its project, or its own folder.
 fn project(file: &Path) -> &Path {
     let folders = || file.ancestors().skip(1);
     let installed = folders().filter(|folder| folder.ends_with("node_modules")).last().and_then(Path::parent);

@@ -1,4 +1,4 @@
-//! An agent file made for an MCP server's tools or for a language model.
+//! Generates an agent file for an MCP server's tools or for a language model.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{access, toml};
 use crate::cli::Init;
 use crate::output::{WrongUsage, fault};
 
-/// An agent file that was not there before.
+/// The text of a generated agent file.
 pub(super) struct AgentFileDraft {
     pub(super) text: String,
     /// Reasons why some tools were left out.
@@ -23,7 +23,7 @@ pub(super) struct AgentFileDraft {
     pub(super) key: Option<&'static str>,
 }
 
-/// Makes a file, if more than the starter is asked for.
+/// Generates an agent file, if the options ask for more than the starter.
 pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft>> {
     let model = options.model.as_deref().map(Model::parse).transpose()?;
     let server = options.from_mcp.as_deref().map(|text| Server::parse(text, &options.folder)).transpose()?;
@@ -38,12 +38,13 @@ pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft
     let McpOffer { tools, unusable } = offer.unwrap_or_default();
     let text = write(&name, model.as_ref(), server.as_ref(), &tools);
     // What is written here is right, or it is our fault.
-    declaration::parse("agent.toml", &text)
-        .map_err(|faults| fault(Code::Internal, format!("the file would be wrong, please report it:\n{faults}")))?;
+    declaration::parse("agent.toml", &text).map_err(|faults| {
+        fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
+    })?;
     Ok(Some(AgentFileDraft { text, skipped: unusable, key: model.and_then(|model| model.variable()) }))
 }
 
-/// `PROVIDER/MODEL`.
+/// Parsed `PROVIDER/MODEL`.
 struct Model {
     provider: Provider,
     name: String,
@@ -77,12 +78,12 @@ impl Model {
     }
 }
 
-/// An MCP server, as it goes into the file.
+/// An MCP server as declared in the generated file.
 struct Server {
     name: String,
-    /// `command = […]` or `url = "…"`.
+    /// Line of the agent file: `command = […]` or `url = "…"`.
     line: String,
-    /// `[allow]` with what the command's arguments need; empty if they need nothing.
+    /// Section `[allow]` with the folders that the command's arguments need; empty if they need none.
     allow: String,
 }
 
@@ -105,7 +106,7 @@ impl Server {
         Ok(Self { name, line: format!("command = {}", toml::value(&Value::from(words))), allow })
     }
 
-    /// Asks the server for its tools.
+    /// Asks the MCP server for its tools.
     async fn ask(&self, agent: &AgentName, folder: &Path) -> anyhow::Result<McpOffer> {
         let text = format!(
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
@@ -147,7 +148,7 @@ fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// A path from here is one from anywhere: programs are started in the agent's folder.
+/// Makes a path absolute, because programs are started in the agent's folder.
 fn absolute(word: &str) -> String {
     let path = Path::new(word);
     if word.contains('/') && path.is_relative() && path.exists() {
@@ -157,7 +158,7 @@ fn absolute(word: &str) -> String {
     word.to_owned()
 }
 
-/// The folder's name, as far as it can be an agent's.
+/// An agent name derived from the folder's name.
 fn agent_name(folder: &Path) -> AgentName {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let name = folder.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -254,7 +255,7 @@ fn tool(tool: &Tool, server: &str) -> String {
     out
 }
 
-/// A schema as TOML sections: keywords of the whole, then a line for each property.
+/// A schema as TOML sections: keywords of the whole schema, then a line for each property.
 fn schema(key: &str, schema: &Value) -> String {
     let Some(object) = schema.as_object() else { return String::new() };
     let mut whole = object.clone();

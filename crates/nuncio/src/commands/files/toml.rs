@@ -1,4 +1,4 @@
-//! Writing TOML: as much of it as agent files need.
+//! Writes the part of TOML that agent files need.
 
 use std::fmt::Write as _;
 
@@ -23,13 +23,13 @@ pub(super) fn text(text: &str) -> String {
     out
 }
 
-/// A key, in quotes where it needs them.
+/// A TOML key, in quotes where it needs them.
 pub(super) fn key(key: &str) -> String {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !key.is_empty() && key.bytes().all(bare) { key.to_owned() } else { text(key) }
 }
 
-/// A text of several lines as such, one of a single line as that.
+/// A TOML string: multi-line if the text has several lines.
 pub(super) fn prose(prose: &str) -> String {
     if !prose.contains('\n') {
         return text(prose);
@@ -44,7 +44,7 @@ pub(super) fn prose(prose: &str) -> String {
     format!("\"\"\"\n{}\"\"\"", escaped.join("\n"))
 }
 
-/// A JSON value on one line. TOML knows no null: what is null is left out.
+/// A JSON value as TOML on one line. TOML has no null, so null values are left out.
 pub(super) fn value(json: &Value) -> String {
     match json {
         Value::Null => "\"\"".to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn value(json: &Value) -> String {
     }
 }
 
-/// The entries of an object, each `key = value`; what it is comes first.
+/// The entries of an object, each `key = value`; `type` comes first.
 pub(super) fn entries(object: &Map<String, Value>) -> Vec<String> {
     let mut there: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
     there.sort_by_key(|(name, _)| name.as_str() != "type");
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What an agent file with this schema makes of it.
+    /// The schema after writing it to an agent file and reading it back.
     fn read_back(schema: &Value) -> Value {
         let file = format!(
             "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n[[tool]]\nname = \"t\"\ndescription = {}\nrun = {{ command = [\"x\"] }}\ninput = {}\n",

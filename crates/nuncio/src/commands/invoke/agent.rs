@@ -1,4 +1,4 @@
-//! Calling an agent over ANP: a method by its name, or the one agreed upon.
+//! Calls an agent over ANP: a named method, or one chosen by negotiation.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn is_meant(options: &Invoke) -> bool {
     is_agent(&options.target) || wished || options.who.agent.is_some() || (options.method.is_some() && is_host())
 }
 
-/// Calls an agent and prints what it answers.
+/// Calls an agent and prints the result.
 pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let way = way(options)?;
     let target = AgentTarget::parse(&options.target)?;
@@ -34,7 +34,7 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()), &options.who)?;
     let called = tokio::select! {
         called = call(&client, &target, &way, given, options, json) => called?,
-        () = interrupted() => anyhow::bail!("interrupted; it may have been called"),
+        () = interrupted() => anyhow::bail!("interrupted; the method may have been called"),
     };
     match json {
         true => println!("{}", json!({"event": "result", "output": called})),
@@ -87,7 +87,7 @@ async fn call(
         }
     }
     if !agent.is_at_home(&operation.server) {
-        warn(&format!("it is called on another host: {}", operation.server), json);
+        warn(&format!("the method is on another host: {}", operation.server), json);
     }
     if operation.asks_a_person {
         warn("a person there must agree to it first", json);
@@ -122,7 +122,7 @@ fn warn(message: &str, json: bool) {
     }
 }
 
-/// Reads an argument that was written as text: as it is for a text, as JSON for everything else.
+/// Parses an argument given as text: unchanged for a string parameter, as JSON for every other.
 fn typed(operation: &Operation, name: &str, text: &str) -> Option<Value> {
     match operation.type_of(name) {
         Some("string") => None,

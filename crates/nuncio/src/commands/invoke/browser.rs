@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-/// Tries to open an address in a browser; it is printed as well.
+/// Tries to open a URL in a browser; the URL is printed as well.
 pub(super) fn open(url: &str) {
     let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let program = std::env::var("BROWSER").unwrap_or_else(|_| usual.to_owned());

@@ -1,4 +1,4 @@
-//! Inputs as they are typed.
+//! Parses the inputs of `nuncio invoke`.
 
 use std::io::Read as _;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::output::WrongUsage;
 
-/// How much a file of inputs may hold; more no skill takes.
+/// Size limit of a file of inputs, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Puts all inputs of a skill together; what comes later wins.
+/// Merges all inputs of a skill; later ones override earlier ones.
 pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Result<Map<String, Value>> {
     Ok(finish(written(typed)?, |name, text| typed_input(descriptor, name, text).ok()))
 }
@@ -20,7 +20,7 @@ pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Re
 #[derive(Debug)]
 pub(super) enum InputValue {
     Json(Value),
-    /// As a text, to be read by the type it has.
+    /// A text that is parsed by the type of its parameter.
     Text(String),
 }
 
@@ -50,8 +50,8 @@ pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, InputValu
     Ok(inputs)
 }
 
-/// Gives every input its type. What cannot be read by it stays the text it is, so that it is told with everything
-/// else that does not fit, and not before it.
+/// Converts every input to its parameter's type. A text that does not fit stays a text, so that validation reports it
+/// together with all other faults.
 pub(super) fn finish(
     written: Vec<(String, InputValue)>,
     typed: impl Fn(&str, &str) -> Option<Value>,
@@ -67,7 +67,7 @@ pub(super) fn finish(
 }
 
 fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
-    serde_json::from_str(text).map_err(|error| WrongUsage(format!("the inputs are no JSON object: {error}")).into())
+    serde_json::from_str(text).map_err(|error| WrongUsage(format!("the inputs are not a JSON object: {error}")).into())
 }
 
 fn from_file(path: &str) -> anyhow::Result<String> {

@@ -1,5 +1,4 @@
-//! Saying something to an agent: our server sends the message for one of its agents, and the answer comes back to
-//! it.
+//! `nuncio invoke --say`: the local server sends a message for one of its agents and receives the answer.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use crate::output::cell;
 
 /// Default time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the server is asked whether it came.
+/// How often the server is asked whether the answer has arrived.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Sends a message and prints the answer.
@@ -49,7 +48,7 @@ pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Resu
     match answer {
         Some(answer) if json => println!("{}", json!({"event": "result", "output": answer})),
         Some(answer) => people(&answer),
-        None => anyhow::bail!("no answer came in time; ask again with --answer-to {id}"),
+        None => anyhow::bail!("no answer arrived in time; ask again with --answer-to {id}"),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How far it is: one line for people, one event a line for programs.
+//! Progress of a remote execution: one changing line for people, one event per line for programs.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::commands::consumer::note;
 #[derive(Debug)]
 pub(super) struct ProgressLine {
     json: bool,
-    /// Whether someone sees a line that changes.
+    /// Whether the output is a terminal, on which the line can be overwritten.
     live: bool,
-    /// Whether something stands on it.
+    /// Whether the progress line is currently shown.
     used: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl ProgressLine {
             Progress::Authorize { url } => {
                 if !self.json {
                     self.clear();
-                    anstream::eprintln!("Allow it in your browser:\n  {}", clean(url));
+                    anstream::eprintln!("Grant access in your browser:\n  {}", clean(url));
                 }
                 browser::open(url);
             }
@@ -56,9 +56,9 @@ impl ProgressLine {
                 note(message);
             }
             Progress::Discovered { skills, .. } => self.show(&format!("found {skills} skills")),
-            Progress::Described { skill_id, .. } => self.show(&format!("asking for {skill_id}")),
+            Progress::Described { skill_id, .. } => self.show(&format!("invoking {skill_id}")),
             Progress::Retrying { attempt, delay_ms, why } => {
-                self.show(&format!("try {attempt} failed, again in {delay_ms} ms: {why}"));
+                self.show(&format!("attempt {attempt} failed, next in {delay_ms} ms: {why}"));
             }
             Progress::Accepted { execution_id } => self.show(&format!("accepted: {execution_id}")),
             Progress::Running { execution_id, .. } => self.show(&format!("running: {execution_id}")),

@@ -1,4 +1,4 @@
-//! Tasks as people read them, in eighty columns.
+//! Prints tasks as text in eighty columns.
 
 use anstream::println;
 use nuncio_core::task::{Task, TaskState};
@@ -13,7 +13,7 @@ const INDENT: usize = 12;
 
 pub(super) fn list(tasks: &[Task], now: Timestamp) {
     if tasks.is_empty() {
-        println!("Nothing waits for a person.");
+        println!("There are no open tasks.");
         return;
     }
     for task in tasks {
@@ -26,7 +26,7 @@ pub(super) fn list(tasks: &[Task], now: Timestamp) {
     println!("{}", "more: nuncio task show ID".dimmed());
 }
 
-/// The first line of a text that has any, with a mark where more follows.
+/// The first non-empty line of a text, with an ellipsis where more follows.
 fn beginning(text: &str) -> Option<String> {
     let lines = |indent| wrapped(text, indent).into_iter().filter(|line| !line.is_empty());
     if lines(INDENT).count() < 2 {
@@ -35,7 +35,7 @@ fn beginning(text: &str) -> Option<String> {
     lines(INDENT + 2).next().map(|line| format!("{line} …"))
 }
 
-/// All of one task.
+/// Prints all details of one task.
 pub(super) fn print_task(task: &Task, now: Timestamp) {
     println!("{}", cleaned(&task.title).bold());
     row("task", task.id.as_str());
@@ -102,7 +102,7 @@ fn section(heading: &str, lines: Vec<String>) {
     }
 }
 
-/// A name and what belongs to it, broken where the terminal ends.
+/// Prints a label and its text, wrapped to the terminal width.
 fn row(name: &str, text: &str) {
     let name = cleaned(name);
     let mut lines = wrapped(text, INDENT).into_iter();
@@ -127,7 +127,7 @@ fn holder(state: &TaskState) -> String {
 
 fn due(due: Timestamp, now: Timestamp) -> String {
     if due <= now {
-        return format!("its time was up at {}", moment(due));
+        return format!("it was due at {}", moment(due));
     }
     format!("in {} ({})", span(now.until(due).as_secs()), moment(due))
 }
@@ -142,7 +142,7 @@ fn span(seconds: u64) -> String {
     }
 }
 
-/// `2026-11-15 11:00 UTC`
+/// A time as `2026-11-15 11:00 UTC`.
 fn moment(at: Timestamp) -> String {
     let text = at.to_string().replacen('T', " ", 1);
     format!("{} UTC", text.get(..16).unwrap_or(&text))
@@ -157,7 +157,7 @@ fn cleaned(text: &str) -> String {
     clean::clean(text).replace('\t', " ")
 }
 
-/// A text in lines that end before the terminal does, given where they begin.
+/// Wraps a text into lines that fit the terminal with this indent.
 fn wrapped(text: &str, indent: usize) -> Vec<String> {
     let room = WIDTH - indent;
     let mut lines = Vec::new();

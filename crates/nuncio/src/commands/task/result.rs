@@ -1,8 +1,8 @@
-//! A result put together from `NAME=VALUE`, each value of the kind its form asks for.
+//! Builds a task's result from `NAME=VALUE` arguments, each value converted to the type in the form.
 
 use serde_json::{Map, Value};
 
-/// Builds the result from the arguments. Without a form it is one text.
+/// Builds a task's result from the arguments. Without a form the result is one text.
 pub(super) fn parse(form: Option<&Value>, words: &[String]) -> Result<Value, String> {
     let Some(form) = form else {
         return if words.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn parse(form: Option<&Value>, words: &[String]) -> Result<Value, Str
     Ok(Value::Object(result))
 }
 
-/// Puts a value at `path`, whose parts are separated by dots; a property whose name holds a dot wins.
+/// Puts a value at `path`, whose parts are separated by dots; a property whose name contains the dot takes precedence.
 fn put(
     into: &mut Map<String, Value>,
     root: &Value,

@@ -29,7 +29,7 @@ pub(super) fn kind(said: DocumentKind) -> Option<AnpDocumentKind> {
     }
 }
 
-/// The document it seems to be, where it is one of ANP's.
+/// Detects whether a document is one of ANP's, and of which kind.
 pub(super) fn guess(bytes: &[u8]) -> Option<AnpDocumentKind> {
     let document = read(bytes, MAX_BYTES).ok()?;
     let is_did = document.get("id").and_then(Value::as_str).is_some_and(|id| id.starts_with("did:"));
@@ -53,7 +53,7 @@ pub(super) fn check(kind: AnpDocumentKind, bytes: &[u8]) -> (&'static str, Vec<D
     }
 }
 
-/// A DID document: its shape, and whether it is its DID's own.
+/// Validates a DID document: its shape, and whether it belongs to its DID.
 fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
     let fault = |path: &str, message: String| DocumentFault::new(path, message, Value::Null, Value::Null);
     let document = match read(bytes, nuncio_identity::document::MAX_DOCUMENT_BYTES) {
@@ -66,7 +66,7 @@ fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<DocumentFault>, Vec<Docume
     };
     let mut warnings = Vec::new();
     if document.service("AgentDescription").is_none() {
-        warnings.push(fault("/service", "has no AgentDescription: nobody is led from the DID to the agent".to_owned()));
+        warnings.push(fault("/service", "has no AgentDescription, so the agent cannot be found by its DID".to_owned()));
     }
     if document.deactivated() {
         warnings.push(fault("/deactivated", "says that the DID is out of use".to_owned()));

@@ -1,4 +1,4 @@
-//! Both languages, both themes, a phone, a keyboard, a screen reader.
+//! The chat page in both languages, both themes, on a phone, by keyboard and for screen readers.
 
 use serde_json::{Value, json};
 
@@ -163,7 +163,7 @@ async fn axe_finds_no_serious_violations_in_light_and_dark() {
     accessible(&chinese.browser, "an error, in Chinese").await;
 }
 
-/// Runs axe-core on the page as it is.
+/// Runs axe-core on the current page.
 pub(super) async fn accessible(browser: &Browser, what: &str) {
     let axe = std::fs::read_to_string(told("NUNCIO_TEST_AXE")).unwrap();
     browser.run(&axe, &[]).await;

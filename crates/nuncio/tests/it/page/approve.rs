@@ -1,4 +1,4 @@
-//! Whether a tool may run.
+//! Permission prompts for tool calls on the chat page.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Asking, listening, stopping, coming back.
+//! Conversations on the chat page: sending, streaming, stopping and resuming.
 
 use std::fs;
 

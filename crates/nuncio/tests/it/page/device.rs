@@ -65,7 +65,7 @@ impl Person {
         Self::reading(Reader::default()).await
     }
 
-    /// Ada, whose device was let in and runs, and who opened its pages.
+    /// A person with a running device and its pages open.
     async fn reading(reader: Reader) -> Self {
         install_crypto();
         let home = Home::with_agent(&agent(""));
@@ -94,7 +94,7 @@ impl Person {
         self.browser.go(&self.page(path)).await;
     }
 
-    /// Allows the agent these permissions, by the page.
+    /// Grants the agent these scopes on its page.
     async fn allow(&self, scopes: &[&str]) {
         self.go("/agents/script").await;
         for scope in scopes {
@@ -136,20 +136,20 @@ async fn open_pages(browser: &Browser, link: &str) {
     browser.until("!document.getElementById('open') && document.getElementById('main')").await;
 }
 
-/// `nuncio device run`, asking on its pages.
+/// Starts `nuncio device run` with prompts on its pages.
 fn run(home: &Home) -> Server {
     let run = home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--folder").arg(home.path("notes"));
     run.arg("--home").arg(home.path("laptop")).start()
 }
 
-/// How the page looks, kept for people to look at.
+/// Saves a screenshot for people to look at.
 async fn picture(browser: &Browser, name: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();
 }
 
-/// The page as everyone sees it: by two languages, two themes, and two widths, with nothing to hinder anyone.
+/// Checks a page in two languages, two themes and two widths, each without accessibility violations.
 async fn for_everyone(person: &Person, path: &str, name: &str) {
     let browser = &person.browser;
     for language in ["zh-CN", "en"] {

@@ -1,4 +1,4 @@
-//! What a browser lets the page do, and what it lets others do to it.
+//! Browser protections of the chat page: content security policy, framing, caching and escaping.
 
 use serde_json::{Value, json};
 

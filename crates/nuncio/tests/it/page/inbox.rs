@@ -1,4 +1,4 @@
-//! `/console/tasks` in a real browser: a person does the work that an agent handed over.
+//! `/console/tasks` in a real browser: a person does a task of an agent.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -9,7 +9,7 @@ use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
 use crate::webdriver::{Browser, ENTER, Reader, TAB};
 
-/// A tool of every kind of field, done by a person.
+/// A tool with every kind of form field, done by a person.
 const PICKUP: &str = r#"
 [[tool]]
 name = "pickup"
@@ -39,7 +39,7 @@ required = ["desk"]
 properties = { desk = { type = "integer", minimum = 1, title = "Desk" }, with = { type = "string", maxLength = 40, title = "Handed to" } }
 "#;
 
-/// A browser at the inbox, where one piece of work waits.
+/// A browser at the inbox with one open task.
 struct Shift {
     browser: Browser,
     turn: JoinHandle<Value>,
@@ -89,7 +89,7 @@ impl Shift {
     }
 }
 
-/// A turn that hands work to people; it waits, so it is not waited for.
+/// Starts a turn that creates a task and waits for it.
 async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value> {
     let client = Client::new(&format!("{}/aap", server.url()), Some(key));
     let session = client.session("script", &[("pickup", true)]).await;
@@ -124,9 +124,9 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
     browser.write("[name='f/place/desk']", "two").await;
     browser.click("#result-form .primary").await;
     browser.until("document.activeElement.className === 'problems'").await;
-    assert_eq!(shift.text(".problems p").await, "3 things need another look");
+    assert_eq!(shift.text(".problems p").await, "3 fields need correction");
     let wrong = "[...document.querySelectorAll('.wrong')].map(part => part.innerText)";
-    let expected = ["This must be at most 30.", "Choose one of the list.", "This must be a whole number, such as 3."];
+    let expected = ["This must be at most 30.", "Choose one from the list.", "This must be a whole number, such as 3."];
     assert_eq!(browser.eval(wrong).await, json!(expected));
     assert_eq!(browser.eval("document.querySelector(\"[name='f/note']\").value").await, "One corner\nis wet");
     accessible(browser, "what is wrong").await;
@@ -142,8 +142,8 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
     shift.set("[name='f/picked_up']", "2026-11-15T11:30").await;
     browser.click("#result-form .primary").await;
     let news = shift.text(".news").await;
-    assert_eq!(news, "“Pick up a parcel” is done. Whoever asked for it has the result.");
-    assert_eq!(shift.text(".nothing-title").await, "Nothing waits for you");
+    assert_eq!(news, "“Pick up a parcel” is done. The result was sent to the requester.");
+    assert_eq!(shift.text(".nothing-title").await, "No tasks");
     accessible(browser, "an empty inbox").await;
     let complaints = browser.complaints().await;
     assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");

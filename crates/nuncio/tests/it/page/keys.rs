@@ -1,4 +1,4 @@
-//! A server that asks for a key.
+//! The chat page of a server that requires a key.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The seed's warehouse, whole: someone asks a server of their own, that server asks the warehouse's, and
-//! a person there does it in their browser.
+//! The warehouse story of the Skill Sharing specification: a user asks an agent of one server, which invokes a skill of
+//! the warehouse's server, and a person there does the task in a browser.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,5 @@
-//! The seed's §3.3 between three processes: a relay, an agent that is served elsewhere, and `nuncio device run` with
-//! somebody at its terminal. What an agent of good manners never sends is sent by one that has none, over the same
-//! sockets.
+//! Every outcome of A2H §3.3 between three processes: a relay, an agent on another server, and `nuncio device run` with
+//! a person at its terminal. Calls that a correct agent never sends come from an incorrect one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +29,7 @@ const NOTHING: &str = "calendar:read";
 const TOOLS: [(&str, &str, &str); 4] =
     [("tell", LOW, "low"), ("read_file", MEDIUM, "medium"), ("where", HIGH, "high"), ("agenda", NOTHING, "low")];
 
-/// The agent that has them; they can be had as skills too.
+/// The agent with these tools, which are published as skills too.
 fn agent() -> String {
     TOOLS.iter().fold(SCRIPTED.to_owned(), |file, (name, scope, sensitivity)| {
         format!(
@@ -60,7 +59,7 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> Line {
     (status.to_owned(), reason.map(str::to_owned), asked)
 }
 
-/// A machine of ada's, let in at a relay. Its tools leave a trace of every run.
+/// A machine of the person `ada`, enrolled at a relay. Its tools record every run.
 struct Machine {
     home: Home,
     id: String,
@@ -101,7 +100,7 @@ impl Machine {
         fs::read_to_string(self.trace()).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// `nuncio device ARGUMENTS`, to its end.
+    /// Runs `nuncio device ARGUMENTS` to its end.
     fn device(&self, arguments: &[&str]) -> Ran {
         self.home.nuncio(&[&["--json", "device"], arguments].concat()).arg("--home").arg(self.place()).run()
     }
@@ -127,7 +126,7 @@ impl Machine {
     }
 }
 
-/// A device that runs, and a person at its terminal.
+/// A running device with a person at its terminal.
 struct Asking(Typed);
 
 impl Asking {
@@ -135,7 +134,7 @@ impl Asking {
         self.0.stderr().matches("[y/N").count()
     }
 
-    /// Waits for that many questions in all.
+    /// Waits until the terminal has shown that many questions.
     async fn asks(&self, count: usize) {
         until("the person is asked", async || (self.questions() >= count).then_some(())).await;
         assert_eq!(self.questions(), count, "{}", self.0.stderr());
@@ -153,7 +152,7 @@ impl Asking {
         self.0.kill9()
     }
 
-    /// Ends as Ctrl-C ends it; everything that was shown.
+    /// Ends the device with Ctrl-C; returns everything that it printed.
     fn stop(self) -> String {
         self.0.interrupt();
         let ran = self.0.ended();
@@ -162,14 +161,14 @@ impl Asking {
     }
 }
 
-/// A relay, an agent elsewhere, and a laptop of ada's.
+/// A relay, an agent on another server, and a laptop of the person `ada`.
 struct Scene {
     world: World,
     laptop: Machine,
 }
 
 impl Scene {
-    /// On the laptop ada allows the agent these.
+    /// A scene in which the person grants the agent these scopes.
     async fn new(scopes: &[&str]) -> Self {
         let world = World::with(RelayProcess::start(&[]).await, None, &agent()).await;
         let laptop = Machine::new(&world.relay);
@@ -183,7 +182,7 @@ impl Scene {
         tokio::spawn(async move { client.play(&session, script).await.to_string() })
     }
 
-    /// What became of the last call of a tool, as the agent's own log has it: `ok`, or the code it heard.
+    /// Outcome of the last call of a tool in the agent's audit record: `ok`, or the error code.
     fn heard(&self, tool: &str) -> String {
         let record = self.world.agent_home.audit().into_iter().rfind(|record| record["tool"] == tool).unwrap();
         let outcome = &record["outcome"];
@@ -191,7 +190,7 @@ impl Scene {
     }
 }
 
-/// A relay, an agent without manners, and a laptop of ada's.
+/// A relay, an agent that ignores the protocol's rules, and a laptop of the person `ada`.
 struct Rude {
     relay: RelayProcess,
     agent: SealedAgent,

@@ -1,4 +1,4 @@
-//! What a person has not allowed, or no longer allows, never leaves for their device.
+//! Calls without the person's consent are never sent to their device.
 
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
@@ -37,7 +37,7 @@ impl House {
         self.client.play(&self.session, reads(id, PLACE)).await.to_string()
     }
 
-    /// Calls, and is refused before anything leaves.
+    /// Makes a call, which must be refused before anything is sent.
     async fn refused(&self, id: &str) {
         let before = (self.device.runs(), self.carried().await);
         let answer = self.read(id).await;
@@ -48,7 +48,7 @@ impl House {
         assert_eq!(record["outcome"]["result"], "not_run", "{record}");
     }
 
-    /// How many messages the relay has carried.
+    /// Number of messages that the relay has stored.
     async fn carried(&self) -> u64 {
         let all = self.device.relay.ask("GET", "/conversations", None).await.unwrap();
         all.as_array().unwrap().iter().map(|conversation| conversation["last_seq"].as_u64().unwrap()).sum()

@@ -1,4 +1,4 @@
-//! Several devices of one person, and an agent that moves.
+//! Several devices of one person, and an agent whose address changes.
 
 use std::sync::Arc;
 

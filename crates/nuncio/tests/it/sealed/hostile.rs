@@ -1,5 +1,5 @@
-//! A relay that lies: it drops, reorders, re-labels, replays, cuts, swaps keys and invents devices. Each time it is
-//! caught, nothing runs that should not, and the next honest call works.
+//! A malicious relay that drops, reorders, relabels, replays and truncates messages, swaps keys and invents devices.
+//! Each attack is detected, nothing forbidden runs, and the next honest call works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{RelayProcess, SCOPE, decoded, echo_path, memory};
 use crate::process::until;
 
-/// Longer than an agent waits for an answer.
+/// A time longer than an agent waits for an answer.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
 struct Stage {
@@ -120,8 +120,8 @@ type Lie = (&'static str, fn(&mut Value), Option<&'static str>);
 
 type Change = Box<dyn Fn(&mut Value) + Send>;
 
-/// What a relay may say of a call or within it, and what the device says to that; nothing where it asks the relay
-/// about a conversation that it has no part in.
+/// Changes that a relay may make to a call, each with the device's error; `None` where the device asks the relay about
+/// an unknown conversation.
 const LIES: [Lie; 13] = [
     (
         "no subtype",
@@ -168,7 +168,7 @@ fn flip(text: &str, mark: &str) -> String {
     format!("{}{other}{}", &text[..place], &text[place + 1..])
 }
 
-/// The text with the second of `created_at` changed.
+/// The text with a changed second of `created_at`.
 fn flip_digit(text: &str) -> String {
     let mark = "\"created_at\":\"";
     let place = text.find(mark).unwrap() + mark.len() + 18;

@@ -1,4 +1,4 @@
-//! A wire that is listened to: everything the relay sends is written down.
+//! A proxy that records everything the relay sends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ pub(super) struct NetworkTap {
 }
 
 impl NetworkTap {
-    /// In front of a server on this machine.
+    /// A recording proxy in front of a server on this machine.
     pub(super) fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The tool on a person's device from every protocol, with the relay in the agent's own process.
+//! Tools on a person's device called over every protocol, with the relay in the agent's own process.
 
 use nuncio_core::conversation::ContentType;
 use nuncio_core::happening::Recipient;

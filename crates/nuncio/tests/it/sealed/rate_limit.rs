@@ -1,5 +1,5 @@
-//! More calls than the relay takes in a minute, in the middle of a conversation: those that wait for the next are read
-//! as well as all others, however often the two turned their keys meanwhile.
+//! More calls than the relay accepts in a minute: delayed calls are still readable on the device, however often the
+//! session keys changed meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
-    /// The relay takes sixty at once, and then one a second.
+    /// Number of concurrent apps; the relay accepts sixty calls at once, and then one per second.
     const APPS: usize = 4;
     const CALLS: usize = 17;
     let world = World::new().await;

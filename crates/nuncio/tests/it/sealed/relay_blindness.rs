@@ -1,4 +1,4 @@
-//! What the relay knows: every byte it keeps, logs and sends, looked through after a full exchange.
+//! The relay learns no plaintext: every byte that it stores, logs and sends is searched after a full exchange.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{PLACE, RelayProcess, SCOPE, SECRET, World, decoded, memory, read_fil
 use crate::client::play;
 use crate::process::until;
 
-/// Every byte below a folder, the database's free pages too.
+/// Every byte below a folder, including free pages of the database.
 fn all_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -30,7 +30,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// How a text may be written: as it is, in hex, and in base64 whatever stands before it.
+/// Encodings of a text: plain, hex, and base64 at every offset.
 fn spellings(text: &str) -> Vec<String> {
     const ALPHABETS: [&[u8; 64]; 2] = [
         b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",

@@ -1,4 +1,4 @@
-//! Agents that others build on the library: called by webhook, and by long polling.
+//! Agents that others build on the peer library: called by webhook, and by long polling.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{RelayProcess, memory};
 use crate::process::until;
 
-/// A call as it came: its headers and its body.
+/// A received webhook request: its headers and its body.
 type Called = (HashMap<String, String>, Vec<u8>);
 
 type Taker = (Peer, Arc<WebhookReceiver>);

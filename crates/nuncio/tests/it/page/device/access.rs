@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::client::builder;
 
-/// Another site in the same browser: whatever is asked of it, it answers with that page.
+/// Another site in the same browser, which answers every request with that page.
 fn site(page: String) -> String {
     format!("http://localhost:{}/", recording_site(page).0)
 }

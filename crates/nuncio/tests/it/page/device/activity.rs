@@ -1,16 +1,16 @@
-//! What happened, and the person's devices, as they see them.
+//! The pages "Activity" and "My devices" of a device.
 
 use super::*;
 use crate::webdriver::ENTER;
 
 const ENTRIES: &str = "[...document.querySelectorAll('.entry')].map(entry => entry.innerText)";
 
-/// How a card of a device is found.
+/// CSS selector of the card of a device with this status.
 fn card(standing: &str) -> String {
     format!("document.querySelector('.standing-{standing}')")
 }
 
-/// Answers the call that waits, as soon as an answer counts.
+/// Answers the pending call as soon as an answer is accepted.
 async fn answer(person: &Person, answer: &str) {
     let button = format!("[data-part={answer}]");
     let counts = format!("document.querySelector({button:?})?.getAttribute('aria-disabled') === 'false'");
@@ -38,9 +38,9 @@ async fn activity_page_updates_without_moving_the_view() {
     let shown = ada.browser.eval(ENTRIES).await;
     let shown: Vec<_> = shown.as_array().unwrap().iter().map(|entry| entry.as_str().unwrap()).collect();
     let expected = [
-        ["script ran read_file", "Ran", "You were asked and said yes.", "Read local files"],
-        ["script wanted to run water", "Failed", "It was not possible here just then", "Water the garden"],
-        ["script wanted to run where_am_i", "Refused", "You said no. You were asked.", "Read your location"],
+        ["script ran read_file", "Ran", "You were asked and agreed.", "Read local files"],
+        ["script wanted to run water", "Failed", "It was not possible at that time", "Water the garden"],
+        ["script wanted to run where_am_i", "Refused", "You denied it. You were asked.", "Read your location"],
     ];
     assert_eq!(shown.len(), 3, "{shown:?}");
     for (entry, words) in shown.iter().zip(expected) {
@@ -49,7 +49,7 @@ async fn activity_page_updates_without_moving_the_view() {
     let theirs = ada.browser.eval("[...document.querySelectorAll('.entry .theirs')].map(part => part.innerText)").await;
     assert_eq!(theirs, json!(["Water the garden"]), "the agent's own words are marked as such");
     let proof = ada.browser.eval("document.querySelector('.proof').innerText").await;
-    assert_eq!(proof, "3 entries, and they hold together. This was proved just now.");
+    assert_eq!(proof, "3 entries, verified just now: the record is complete and unchanged.");
     for_everyone(&ada, "/happened", "happened").await;
     for_everyone(&ada, "/happened?outcome=denied", "happened-denied").await;
 
@@ -122,14 +122,16 @@ async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
     for_everyone(&ada, "/devices", "devices-waiting").await;
     ada.browser.click(".standing-waiting button").await;
     ada.browser.until(&card("trusted")).await;
-    assert!(ada.browser.eval("document.querySelector('.news').innerText").await.as_str().unwrap().contains("Done"));
+    assert!(
+        ada.browser.eval("document.querySelector('.news').innerText").await.as_str().unwrap().contains("Confirmed")
+    );
 
     // Lost: what follows is said before it is done.
     for_everyone(&ada, &format!("/devices/{phone}/remove"), "devices-remove").await;
     ada.go("/devices?lang=en").await;
     ada.browser.click(".standing-trusted .remove").await;
     let follows = ada.browser.until("document.querySelector('.follows')?.innerText").await;
-    for words in ["sessions end", "agents it talks with are told", "stays allowed"] {
+    for words in ["sessions end", "agents it communicates with are notified", "stay valid"] {
         assert!(follows.as_str().unwrap().contains(words), "{follows}");
     }
     ada.browser.click("form .danger").await;
@@ -153,8 +155,8 @@ async fn backup_page_needs_the_passphrase_twice_and_does_not_keep_it() {
     ada.browser.write("#passphrase", good).await;
     ada.browser.write("#again", &format!("another {good}{ENTER}")).await;
     let wrong = ada.browser.until("document.querySelector('[role=alert]')?.innerText").await;
-    assert_eq!(wrong, "The two passphrases are not the same. Nothing was backed up.");
-    accessible(&ada.browser, "two passphrases").await;
+    assert_eq!(wrong, "The passphrases do not match. Nothing was backed up.");
+    accessible(&ada.browser, "passphrases do not match").await;
     picture(&ada.browser, "devices-wrong").await;
     ada.go("/devices").await;
     ada.browser.write("#passphrase", good).await;

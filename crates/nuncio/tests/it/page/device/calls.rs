@@ -1,4 +1,4 @@
-//! A call that waits: seen whole, answered once, and refused by silence.
+//! Prompts for calls on the device pages: shown completely, answered once, and denied without an answer.
 
 use super::*;
 use crate::webdriver::{ENTER, ESCAPE, TAB};
@@ -17,8 +17,8 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
         "script wants to run read_file",
         "\"path\": \"treasure.md\"",
         "Read local files",
-        "Something at stake",
-        "by the keys it showed",
+        "Medium sensitivity",
+        "by the keys it presented",
         "s left",
     ] {
         assert!(said.contains(words), "{words}: {said}");
@@ -127,7 +127,7 @@ async fn prompt_appears_on_every_page_and_keeps_typed_text() {
     ada.no_complaints().await;
 }
 
-/// Half a minute of silence, really; and the device ends in the middle of another question.
+/// Waits half a minute without an answer, then ends the device during another prompt.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_prompt_or_stopped_device_runs_nothing() {
     let mut ada = Person::reading(Reader { language: "zh-CN", ..Reader::default() }).await;
@@ -177,7 +177,7 @@ async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
     assert!(shown.contains("true"), "{shown}");
     let notice = ada.browser.until("document.querySelector('.notices li')?.innerText").await;
     let notice = notice.as_str().unwrap();
-    assert!(notice.contains("script tells you:") && notice.contains("<b>Rain</b> at five"), "{notice}");
+    assert!(notice.contains("Notification from script:") && notice.contains("<b>Rain</b> at five"), "{notice}");
     accessible(&ada.browser, "a notice").await;
     picture(&ada.browser, "notice").await;
     // A call whose answer came too late has shown its notice too.

@@ -1,4 +1,4 @@
-//! Being asked for permission, being asked again after a change, and taking it all back.
+//! Consent on the device pages: first request, request after a change, and revocation.
 
 use super::*;
 
@@ -12,7 +12,9 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     let browser = &ada.browser;
     let text = browser.eval("document.querySelector('main').innerText").await;
     let text = text.as_str().unwrap();
-    for said in ["asks you for permission", "How we know it is this agent", "Much at stake", "If you say no"] {
+    for said in
+        ["asks you for permission", "How the agent was identified", "High sensitivity", "If you don’t allow anything"]
+    {
         assert!(text.contains(said), "{said}: {text}");
     }
     // The most sensitive first; nothing that can change anything is switched on; the agent's own words are marked.
@@ -26,7 +28,7 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
             ["notification:send", false],
         ])
     );
-    let theirs = "document.querySelector('#scope-garden-water').innerText.includes('the agent’s own')";
+    let theirs = "document.querySelector('#scope-garden-water').innerText.includes('written by the agent')";
     assert_eq!(browser.eval(theirs).await, true);
     for_everyone(&ada, "/agents/script", "consent").await;
 
@@ -69,7 +71,8 @@ async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
     ada.browser.until("document.querySelector('.change')").await;
     let said = ada.browser.eval("document.querySelector('.change').innerText").await;
     let said = said.as_str().unwrap();
-    for words in ["Since version 1", "wants an argument that could be left out", "read_file", "Goes on meanwhile"] {
+    for words in ["Since version 1", "requires an argument that was optional", "read_file", "Stays available meanwhile"]
+    {
         assert!(said.contains(words), "{words}: {said}");
     }
     let waits = ada
@@ -100,7 +103,7 @@ async fn manifest_changed_while_the_page_is_open_is_not_accepted() {
     .await;
     ada.browser.click("#consent button[type=submit]").await;
     ada.browser
-        .until("document.querySelector('.notice[role=alert]')?.innerText.includes('changed while you were looking')")
+        .until("document.querySelector('.notice[role=alert]')?.innerText.includes('changed while you were viewing')")
         .await;
     assert_eq!(ada.browser.eval("document.querySelector('#on-location-read').checked").await, false);
 }
@@ -110,7 +113,7 @@ async fn one_click_revokes_an_agent() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.browser.click(".revoke button").await;
-    ada.browser.until("document.querySelector('.news')?.innerText.includes('nothing here now')").await;
+    ada.browser.until("document.querySelector('.news')?.innerText.includes('no permissions on this device now')").await;
     let refused = ada.calls("c1", "where_am_i", json!({})).await.unwrap();
     assert!(refused.contains("location:read has not been granted"), "{refused}");
     ada.no_complaints().await;

@@ -6,7 +6,7 @@ use crate::webdriver::{ENTER, SHIFT, TAB};
 const LINES: &str = "[...document.querySelectorAll('#talk > li:not(.growing)')].map(line => \
                      (line.classList.contains('mine') ? 'me: ' : 'it: ') + line.querySelector('.words')?.innerText)";
 
-/// That there are these lines, and all of them are sent.
+/// Script condition: the page shows these messages, and all of them are sent.
 fn there(lines: &[&str]) -> String {
     let expected = serde_json::to_string(lines).unwrap();
     format!(
@@ -34,7 +34,7 @@ async fn conversation_is_answered_and_survives_restarts() {
     assert_eq!(ada.browser.eval("document.activeElement.id").await, "saying");
     // Nothing of nothing.
     ada.browser.press(None, &[ENTER]).await;
-    ada.browser.until("document.querySelector('#wrong').innerText === 'There is nothing in it yet.'").await;
+    ada.browser.until("document.querySelector('#wrong').innerText === 'The message is empty.'").await;
     ada.browser.type_keys("See https://a.example/b and javascript:alert(1)").await;
     ada.browser.press(None, &[ENTER]).await;
     let link = "[...document.querySelectorAll('.words a')].map(link => link.href + ' ' + link.rel).join()";
@@ -115,7 +115,7 @@ async fn refused_message_shows_the_reason_and_is_resent_by_keyboard() {
     ada.browser.press(None, &[ENTER]).await;
     ada.browser
         .until(
-            "document.querySelector('[data-state=failed] .how-far')?.innerText.includes('allowed this agent nothing')",
+            "document.querySelector('[data-state=failed] .how-far')?.innerText.includes('not allowed this agent anything')",
         )
         .await;
     for_everyone(&ada, "/talk/script", "talk-failed").await;

@@ -1,4 +1,4 @@
-//! A machine that is no device yet, and becomes one by its page.
+//! Enrolment of a machine on its own page.
 
 use super::*;
 use crate::webdriver::ENTER;
@@ -35,7 +35,7 @@ async fn device_is_enrolled_by_its_page() {
     browser.write("#code", invite["code"].as_str().unwrap()).await;
     browser.write("#fingerprint", &format!("12 34{ENTER}")).await;
     let wrong = browser.until("document.querySelector('[role=alert]')?.innerText").await;
-    assert_eq!(wrong, "The fingerprint is none: it has 64 digits from 0 to f.");
+    assert_eq!(wrong, "The fingerprint is not valid: it has 64 characters from 0 to f.");
     assert_eq!(browser.eval("document.getElementById('address').value").await, server.url(), "what was written stays");
     browser.run("document.getElementById('fingerprint').value = ''", &[]).await;
     browser.write("#fingerprint", &format!("{}{ENTER}", invite["fingerprint"].as_str().unwrap())).await;

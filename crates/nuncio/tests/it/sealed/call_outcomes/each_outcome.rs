@@ -1,4 +1,4 @@
-//! One test for each row: what the agent hears, what the device's log says, and whether the tool ran.
+//! One test for each outcome: the agent's answer, the device's log, and whether the tool ran.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ async fn ungranted_scope_answers_scope_not_granted() {
     assert_eq!(rude.laptop.log(), vec![line("denied", Some("scope_not_granted"), false); 2]);
 }
 
-/// An agent of good manners hears the same, from its own server.
+/// The server of a correct agent denies an ungranted scope with the same code.
 #[tokio::test(flavor = "multi_thread")]
 async fn ungranted_scope_is_denied_by_the_server_before_the_device_is_asked() {
     let scene = Scene::new(&[LOW]).await;

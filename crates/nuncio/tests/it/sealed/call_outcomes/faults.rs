@@ -1,5 +1,5 @@
-//! The same while something dies, changes its mind or comes twice: nothing runs that nobody allowed, nothing runs twice,
-//! and the agent is told.
+//! Call outcomes while a process dies, consent changes or a call is repeated: nothing runs unallowed or twice, and the
+//! agent gets the outcome.
 
 use std::fs;
 use std::io::Read as _;
@@ -73,7 +73,7 @@ async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
     assert!(laptop[2..].iter().all(|line| *line == elsewhere), "{laptop:?}");
 }
 
-/// Another device of ada's; each of the two trusts the other.
+/// A second device of the same person; the two devices trust each other.
 fn second(scene: &Scene) -> Machine {
     let phone = Machine::new(&scene.world.relay);
     scene.laptop.device(&["trust", &phone.id]).json();
@@ -213,7 +213,7 @@ async fn agent_cannot_escape_the_allowed_folder() {
     ];
     for (number, path) in out.into_iter().enumerate() {
         let answer = scene.call(&format!("c_{number}"), "read_file", path).await.await.unwrap();
-        assert!(answer.contains("there is no such file in the folders this device opens"), "{path:?}: {answer}");
+        assert!(answer.contains("there is no such file in the allowed folders"), "{path:?}: {answer}");
         assert!(!answer.contains(OUTSIDE) && !answer.contains("root:"), "{path:?}: {answer}");
         assert_eq!(scene.heard("read_file"), "tool_failed");
     }
