@@ -62,7 +62,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// A person's device, as far as requests with its access token go.
+/// A person's device with an access token.
 struct Device {
     base: String,
     token: String,
@@ -199,7 +199,7 @@ async fn stored_bytes_of_one_caller_are_limited(target: Target) -> anyhow::Resul
     Ok(format!("507 after {turns} turns of 60 kB, in Skill Sharing 503, also after a restart"))
 }
 
-/// Makes sessions, each one a commit.
+/// Creates sessions, each with one commit.
 async fn fill(server: &Server, sessions: usize) -> anyhow::Result<()> {
     for _ in 0..sessions {
         let body = json!({"agent": {"name": "desk"}});
@@ -209,7 +209,7 @@ async fn fill(server: &Server, sessions: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts it and expects that it refuses; and that the full check agrees.
+/// Starts the server, which must refuse the damaged data, and checks that the full check agrees.
 fn refuses_damage(server: &mut Server) -> anyhow::Result<String> {
     let Err(refused) = server.start() else { bail!("it starts and serves") };
     ensure!(format!("{refused:#}").contains("store_damaged"), "it names something else: {refused:#}");
@@ -255,7 +255,7 @@ async fn start_on_a_full_disk_waits_and_says_so(target: Target) -> anyhow::Resul
     Ok("it waits, says that the disk is full, and starts".to_owned())
 }
 
-/// A small disk of its own, for as long as it is not dropped.
+/// A small file system, mounted until it is dropped.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
@@ -264,7 +264,7 @@ impl<'a> SmallDisk<'a> {
         mount.is_ok_and(|mount| mount.status.success()).then_some(Self(at))
     }
 
-    /// Leaves no room on it until the returned file is removed.
+    /// Fills the small disk until the returned file is removed.
     fn fill(&self) -> anyhow::Result<std::path::PathBuf> {
         let filler = self.0.join("filler");
         let mut file = fs::File::create(&filler)?;
@@ -359,7 +359,7 @@ async fn executions_fail_only_after_three_starts(target: Target) -> anyhow::Resu
     Ok(format!("{KILLS} kills: {failed} of {} failed, each after three starts", accepted.len()))
 }
 
-/// How an execution ended, once it has.
+/// Waits for the end of an execution and returns its outcome.
 async fn outcome(server: &Server, id: &str) -> anyhow::Result<String> {
     let began = Instant::now();
     loop {

@@ -152,7 +152,7 @@ async fn new_session(server: &Server, key: &str) -> anyhow::Result<String> {
     Ok(answer["sessionId"].as_str().with_context(|| format!("no session: {answer}"))?.to_owned())
 }
 
-/// How many event streams are open, as the server counts them.
+/// Number of open event streams, from the server's metrics.
 async fn open_streams(server: &Server, key: &str) -> Option<u64> {
     let get = http_client().get(format!("{}/metrics", server.url())).bearer_auth(key);
     let text = get.send().await.ok()?.text().await.ok()?;

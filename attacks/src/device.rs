@@ -50,7 +50,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// An agent with two tools on the person's device: one reads files, one changes something and says that it is harmless.
+/// An agent with two tools on the person's device: one reads files, one changes data and claims to be harmless.
 const AGENT: &str = r#"
 [agent]
 name = "desk"
@@ -87,11 +87,11 @@ input = { type = "object", properties = { text = { type = "string" } } }
 run = { device = true }
 "#;
 
-/// The program behind `write_note`.
+/// The tool file of `write_note`.
 const WRITE_NOTE: &str = "name = \"write_note\"\nscope = \"notes:write\"\n\
                           command = [\"./write.sh\"]\ndescription = \"Writes a note\"\n";
 
-/// A server, and a device of ada's at it.
+/// A server, and an enrolled device of the person `ada`.
 struct Scene {
     server: Server,
     key: String,
@@ -119,7 +119,7 @@ impl Scene {
         self.server.home().join("laptop")
     }
 
-    /// `nuncio device ARGUMENTS`
+    /// Runs `nuncio device ARGUMENTS`.
     fn device(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         let folder = self.folder().display().to_string();
         let done = self.server.run_plain(&[&["--json", "device"], arguments, &["--home", &folder]].concat())?;
@@ -127,7 +127,7 @@ impl Scene {
         done.json()
     }
 
-    /// Starts `nuncio device run`; what it prints first.
+    /// Starts `nuncio device run`; returns its first output.
     fn start(&mut self, arguments: &[&str]) -> anyhow::Result<Value> {
         let folder = self.folder().display().to_string();
         let arguments = [&["--json", "device", "run", "--home", &folder], arguments].concat();
@@ -138,7 +138,7 @@ impl Scene {
         serde_json::from_str(&line).with_context(|| format!("it did not start: {line}"))
     }
 
-    /// Ends the device as `kill -9` does.
+    /// Kills the device with `kill -9`.
     fn kill(&mut self) {
         if let Some(mut child) = self.running.take() {
             let _ = child.kill();
@@ -231,7 +231,7 @@ async fn low_write_scope_does_not_run_unasked_on_a_device(target: Target) -> any
     Ok("asked, and denied".to_owned())
 }
 
-/// Opens the pages; the link, and the cookie with its attributes.
+/// Opens the device pages; returns the link, and the cookie with its attributes.
 async fn open_pages(scene: &mut Scene) -> anyhow::Result<(String, String)> {
     let greeting = scene.start(&["--port", "0"])?;
     let link = greeting["pages"].as_str().context("no pages")?.to_owned();

@@ -1,5 +1,4 @@
-//! A caller with a DID of its own making, whose document is served on loopback. A server must run with `--dev` to
-//! resolve it.
+//! A caller with its own DID, whose document is served on loopback. A server must run with `--dev` to resolve the DID.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -27,7 +26,7 @@ impl DidPeer {
         Self::start_as("mallory")
     }
 
-    /// The same with a name in the DID.
+    /// Makes a DID with this name and serves its document until the process ends.
     pub fn start_as(name: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -70,7 +69,7 @@ impl DidPeer {
         Ok(fields.into_fields().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// A signed request.
+    /// Sends a signed request.
     pub async fn send(&self, method: &str, target: &str, body: &str) -> anyhow::Result<reqwest::Response> {
         let mut request = crate::http_client().request(method.parse()?, target);
         for (name, value) in self.sign(method, target, body)? {
@@ -82,7 +81,7 @@ impl DidPeer {
         Ok(request.send().await?)
     }
 
-    /// The access token that one signed ANP call earns.
+    /// The access token that the server grants for one signed ANP call.
     pub async fn access_token(&self, base: &str, agent: &str) -> anyhow::Result<String> {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
         let answer = self.send("POST", &format!("{base}/agents/{agent}/rpc"), &call).await?;

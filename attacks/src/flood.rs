@@ -137,7 +137,7 @@ impl Flood {
         Self { is_over, sent, thread }
     }
 
-    /// Stops it; what it sent.
+    /// Stops the flood; returns what it sent.
     fn stop(self) -> String {
         self.is_over.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
@@ -157,7 +157,7 @@ async fn connect(address: &str) -> Option<TcpStream> {
     }
 }
 
-/// Opens a connection, says nothing until the server closes it, and begins again.
+/// Opens a connection, sends nothing until the server closes it, and starts again.
 async fn stay_silent(address: String, sent: Arc<FloodCounts>) {
     loop {
         let Some(mut stream) = connect(&address).await else { continue };

@@ -79,8 +79,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// An agent with one tool, a skill for everyone, that runs a command. The data directory is at `../data` from where it
-/// runs.
+/// An agent with one public skill that runs a command. The data directory is at `../data` from its working directory.
 fn agent(command: &[&str]) -> String {
     format!(
         r#"
@@ -102,7 +101,7 @@ skill = {{ type = "task", access = "public", auth = "none" }}
     )
 }
 
-/// Has the tool run, and returns what the caller sees.
+/// Invokes the skill, and returns what the caller sees.
 fn invoke(server: &Server) -> anyhow::Result<CommandOutput> {
     let port = server.url().rsplit(':').next().context("no port")?;
     server.run_plain(&["--json", "invoke", &format!("desk/try@localhost:{port}"), "--input", "{}"])
@@ -126,7 +125,7 @@ async fn command_tool_reads_no_environment_of_other_processes(target: Target) ->
     Ok("no environment was readable".to_owned())
 }
 
-/// A brain and an MCP server, each of which reads the server's files and says what it read.
+/// A brain and an MCP server, each of which reads the server's files and outputs their contents.
 const READING_AGENT: &str = r#"
 [agent]
 name = "desk"
@@ -200,7 +199,7 @@ async fn mcp_server_and_brain_read_no_key_of_the_server(target: Target) -> anyho
 }
 
 async fn memory_of_the_server_is_not_readable_by_its_account(target: Target) -> anyhow::Result<String> {
-    /// `nobody`.
+    /// User id of the account `nobody`.
     const ACCOUNT: u32 = 65534;
     // What belongs to a process that may not be dumped belongs to root, so that its own account cannot read it. As root
     // this could not be told apart; another account is used then.

@@ -31,7 +31,7 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 const FORM: [(&str, &str); 2] =
     [("Content-Type", "application/x-www-form-urlencoded"), ("Sec-Fetch-Site", "same-origin")];
 
-/// Sends requests without a credential until one is refused for their number.
+/// Sends requests without a credential until one is refused by the rate limit.
 async fn exhaust(server: &Server, last: u8) -> anyhow::Result<()> {
     for _ in 0..300 {
         if send_from(server, last, "GET /aap/sessions", &[], "").await?.status == 429 {
@@ -92,7 +92,7 @@ async fn wrong_console_keys_slow_down_their_own_address(target: Target) -> anyho
     Ok("429 there, 303 for the operator".to_owned())
 }
 
-/// How many of 20 requests with such a header are refused for their number.
+/// Number of 20 requests with such a header that the rate limit refuses.
 async fn count_refused(server: &Server, peer: u8, chain: fn(u8) -> String) -> anyhow::Result<usize> {
     let mut refused = 0;
     for caller in 0..20 {

@@ -41,7 +41,7 @@ impl RawResponse {
     }
 }
 
-/// Sends a request on a connection of its own, from `127.0.0.LAST`, and reads the answer to its end.
+/// Sends a request on its own connection, from `127.0.0.LAST`, and reads the complete response.
 pub(crate) async fn send_from(
     server: &Server,
     last: u8,
@@ -68,7 +68,7 @@ pub(crate) async fn read_response(stream: &mut TcpStream) -> anyhow::Result<RawR
     Ok(RawResponse { status, text })
 }
 
-/// Whether the other end closed the connection; waits for at most so long.
+/// Whether the server closes the connection within this time.
 pub(crate) async fn is_closed_within(stream: &mut TcpStream, patience: Duration) -> bool {
     let mut rest = Vec::new();
     timeout(patience, stream.read_to_end(&mut rest)).await.is_ok()

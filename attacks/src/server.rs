@@ -102,7 +102,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs it, and the commands on it, under the account with this number. Only root can do that.
+    /// Runs the server and its commands under the account with this user id. Only root can do that.
     #[must_use]
     pub fn account(mut self, uid: u32) -> Self {
         self.account = Some(uid);
@@ -129,7 +129,7 @@ impl ServerBuilder {
         Ok(Server { options: self, home, process: None })
     }
 
-    /// Starts it on a free port.
+    /// Starts the server on a free port.
     pub fn start(self) -> anyhow::Result<Server> {
         let mut server = self.prepare()?;
         server.start()?;
@@ -137,7 +137,7 @@ impl ServerBuilder {
     }
 }
 
-/// A server with its folders. It is killed when dropped.
+/// A server with its folders, killed on drop.
 #[derive(Debug)]
 pub struct Server {
     options: ServerBuilder,
@@ -154,7 +154,7 @@ struct Process {
 
 #[derive(Debug, Clone)]
 pub struct CommandOutput {
-    /// The exit status; none if a signal ended it.
+    /// The exit status; `None` if a signal ended the process.
     pub status: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -202,7 +202,7 @@ impl Server {
         self.process.as_ref().map_or("", |process| &process.url)
     }
 
-    /// The IPv4 address it listens on.
+    /// The IPv4 address on which the server listens.
     #[must_use]
     pub fn address(&self) -> String {
         self.url().replace("http://localhost", "127.0.0.1")
@@ -224,19 +224,19 @@ impl Server {
         self.home.path().join("agent")
     }
 
-    /// The process id, while it runs.
+    /// The process id while the server runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.child.id())
     }
 
-    /// What it has written to standard error since the last start.
+    /// Standard error of the server since its last start.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.process.as_ref().map(|process| text(&process.stderr)).unwrap_or_default()
     }
 
-    /// Resident memory in bytes.
+    /// Resident memory of the server in bytes.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
         let pid = self.pid().context("it does not run")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -257,7 +257,7 @@ impl Server {
         output(&mut self.command(arguments))
     }
 
-    /// Makes an API key and returns it.
+    /// Creates an API key and returns it.
     pub fn create_key(&self, flags: &[&str]) -> anyhow::Result<String> {
         let made = self.run(&[&["key", "create"], flags].concat())?;
         if made.status != Some(0) {
@@ -266,7 +266,7 @@ impl Server {
         Ok(made.stdout.trim().to_owned())
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the server with `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It may have ended already.
@@ -275,7 +275,7 @@ impl Server {
         }
     }
 
-    /// Asks it to stop, and waits for at most a minute.
+    /// Asks the server to stop, and waits for at most a minute.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(process.child.id())?).context("pid 0")?;

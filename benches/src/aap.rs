@@ -11,10 +11,10 @@ use crate::report::{Measurement, heading, measure, row};
 
 const DELTAS: usize = 1000;
 
-/// CPU of the protocol's TypeScript SDK, all in memory, as it was measured once elsewhere.
+/// CPU of the protocol's TypeScript SDK, all in memory, measured once on another machine.
 const SDK: Costs = Costs { delta: 13.0, session: 286.0, turn: 297.0, scattered_turn: 297.0 };
 
-/// CPU of a server, in microseconds.
+/// CPU costs of a server, in microseconds.
 struct Costs {
     delta: f64,
     session: f64,
@@ -25,14 +25,14 @@ struct Costs {
 /// Which conversations go on at the same time.
 #[derive(Clone, Copy)]
 enum ConversationOrder {
-    /// Those that were begun at the same time, as people come and go.
+    /// Conversations that were begun at the same time.
     Together,
-    /// Those that were begun at other times, so that on disk each has pages of its own.
+    /// Conversations that were begun at different times, so that each has its own pages on disk.
     Scattered,
 }
 
-/// Measures the program. With a `peer`, another server of the protocol, that one does the same in the same run; it has
-/// an agent named `script` that echoes a text and plays `{"script": [[{"deltas": …}]]}`, below `/aap`.
+/// Measures the server. With a `peer`, another server of the protocol, the same run measures that one too; it needs an
+/// agent named `script` that echoes a text and plays `{"script": [[{"deltas": …}]]}`, below `/aap`.
 pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, quick: bool) -> anyhow::Result<()> {
     let scale = if quick { 10 } else { 1 };
     let data = tempfile::tempdir()?;
@@ -87,7 +87,7 @@ async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Cost
     Ok(Costs { delta, session, turn, scattered_turn })
 }
 
-/// What another server spends on the same, once it is warm.
+/// Costs of another server for the same work, once it is warm.
 async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
     const CLIENTS: usize = 32;
     let peer = Server::start(program, &[]).await?;

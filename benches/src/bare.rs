@@ -31,7 +31,7 @@ pub(crate) async fn serve(document: Option<PathBuf>) -> anyhow::Result<()> {
     Ok(axum::serve(listener, app).await?)
 }
 
-/// As long as the `/meta` it is compared with.
+/// A document as long as the `/meta` that it is compared with.
 const DOCUMENT: &str = include_str!("bare.json");
 
 /// axum's own `Sse` over a channel.

@@ -21,7 +21,7 @@ impl Connection {
         self.get_with(path, "").await
     }
 
-    /// With more lines in its head, each with its end.
+    /// Sends a `GET` with additional header lines.
     pub(crate) async fn get_with(&mut self, path: &str, lines: &str) -> anyhow::Result<Vec<u8>> {
         let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{lines}\r\n", self.host);
         self.stream.write_all(head.as_bytes()).await?;
@@ -32,13 +32,13 @@ impl Connection {
         self.post_with(path, "", body).await
     }
 
-    /// With more lines in its head, each with its end.
+    /// Sends a `POST` with additional header lines.
     pub(crate) async fn post_with(&mut self, path: &str, lines: &str, body: &str) -> anyhow::Result<Vec<u8>> {
         self.send_post(path, lines, body).await?;
         self.answer().await
     }
 
-    /// The answer whatever its status is, with the status.
+    /// Sends a request and returns status and body, whatever the status.
     pub(crate) async fn ask(
         &mut self,
         method: &str,
@@ -89,7 +89,7 @@ impl Connection {
         self.chunks().await
     }
 
-    /// The head of an answer that is what was asked for.
+    /// The head of a successful response.
     async fn head(&mut self) -> anyhow::Result<String> {
         let head = self.any_head().await?;
         if !head.starts_with("HTTP/1.1 2") {

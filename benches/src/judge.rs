@@ -1,4 +1,4 @@
-//! The judge of manifests: what a verdict costs beside reading, canonicalising and hashing the same two manifests.
+//! The change judge: cost of a verdict compared with parsing, canonicalising and hashing the same two manifests.
 
 use std::fs;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use nuncio_core::manifest::{MAX_BYTES, Manifest, Presets};
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde_json::{Map, Value, json};
 
-/// What a verdict on a pair of the largest manifests may cost, in milliseconds of CPU.
+/// Limit of CPU milliseconds for a verdict on two manifests of maximum size.
 const MOST: f64 = 10.0;
 
 pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
@@ -74,7 +74,7 @@ fn bare_limit(manifest: &Value, rounds: u32) -> anyhow::Result<f64> {
     })
 }
 
-/// The CPU milliseconds of one round, as the kernel counts them for this thread.
+/// CPU milliseconds of one round, as the kernel counts them for this thread.
 fn cpu(rounds: u32, mut work: impl FnMut()) -> anyhow::Result<f64> {
     let spent =
         || -> Option<f64> { fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok() };

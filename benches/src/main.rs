@@ -31,10 +31,10 @@ enum What {
         /// The examples of the workspace
         #[arg(long)]
         examples: PathBuf,
-        /// Another server of the protocol to compare with: prints `{"url": …}` when it listens
+        /// Another server of the protocol to compare with; it prints `{"url": …}` when it listens
         #[arg(long)]
         peer: Option<PathBuf>,
-        /// A tenth of everything, to see that it works
+        /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
     },
@@ -46,7 +46,7 @@ enum What {
         /// The examples of the workspace
         #[arg(long)]
         examples: PathBuf,
-        /// A tenth of everything, to see that it works
+        /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
     },
@@ -61,7 +61,7 @@ enum What {
         /// The program that verifies with the `anp` crate
         #[arg(long)]
         verifier: PathBuf,
-        /// A tenth of everything, to see that it works
+        /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
     },
@@ -73,29 +73,29 @@ enum What {
         /// The examples of the workspace
         #[arg(long)]
         examples: Option<PathBuf>,
-        /// Only this part
+        /// Run only this part
         #[arg(long)]
         part: Option<a2h::Part>,
-        /// A tenth of everything, to see that it works
+        /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
     },
-    /// A2H: the judge of manifests
+    /// A2H: the change judge
     A2hJudge {
-        /// A few rounds, to see that it works
+        /// A few rounds, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
     },
     /// Executions as rows, written by hand
     Sql {
-        /// How many
+        /// Number of executions
         count: usize,
     },
     /// Relayed messages as rows, written by hand
     Rows {
-        /// How many
+        /// Number of messages
         count: usize,
-        /// To how many each is told
+        /// Number of recipients per message
         told: usize,
     },
     /// The bare server that others are compared with

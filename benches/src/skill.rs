@@ -90,7 +90,7 @@ fn request() -> String {
         .to_string()
 }
 
-/// Accepted by one request, read back by another.
+/// Executions accepted by one request and read back by another.
 async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
@@ -141,7 +141,7 @@ async fn gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measu
     measured(server, count, async |connection| connection.get(path).await.map(|_| ())).await
 }
 
-/// One of several agents with many skills: an agent file is not longer than it may be.
+/// One of several agents with many skills, because the size of an agent file is limited.
 fn many_skills(agent: usize, count: usize) -> String {
     let mut text = AGENT.replace("name = \"bench\"", &format!("name = \"bench{agent}\""));
     for number in 0..count.saturating_sub(1) {

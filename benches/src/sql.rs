@@ -1,5 +1,5 @@
-//! The limit for executions: the same rows, written by hand. One thread writes with group commit, and
-//! whoever asked reads back what is there. No HTTP, no schema, no record, no one to ask.
+//! The lower bound for executions: the same rows, written directly. One thread writes with group commit, and the caller
+//! reads the row back, without HTTP, schemas, audit records or approvals.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -109,7 +109,7 @@ pub(crate) fn cpu_micros() -> anyhow::Result<f64> {
     Ok((ticks(11) + ticks(12)) * 10_000.0)
 }
 
-/// Fills a server's database with executions that are over, and their records, as they would be there.
+/// Fills a server's database with finished executions and their records.
 pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
     let mut connection = open(database)?;
     let content: String = connection.query_row("SELECT content FROM executions LIMIT 1", [], |row| row.get(0))?;

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::suite::{Check, ServerFixtures};
 use crate::target::Target;
-use crate::verdict::Stop;
+use crate::verdict::CheckFailure;
 use wire::Api;
 
 mod script;
@@ -89,7 +89,7 @@ pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, Str
     async move {
         match Api::connect(target).await {
             Ok(api) => Ok(ServerFixtures { script: api.script_agent().is_some(), probe: false }),
-            Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
+            Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
         }
     }
     .boxed()

@@ -21,19 +21,19 @@ mod suite;
 mod target;
 mod verdict;
 
-pub use report::{Outcome, Report, RowReport};
-pub use row::{Need, Row, Source};
-pub use suite::Suite;
+pub use report::{ConformanceReport, RowOutcome, RowReport};
+pub use row::{Precondition, RequirementRow, RequirementSource};
+pub use suite::ConformanceSuite;
 pub use target::Target;
 
 /// Suite of the Agent Application Protocol, version 3.
 #[must_use]
-pub fn aap() -> Suite {
-    Suite::new(include_str!("../aap.toml"), aap::checks(), aap::probe)
+pub fn aap() -> ConformanceSuite {
+    ConformanceSuite::new(include_str!("../aap.toml"), aap::checks(), aap::probe)
 }
 
 /// Suite of Skill Sharing, version 1.0.
 #[must_use]
-pub fn skill() -> Suite {
-    Suite::new(include_str!("../skill/requirements.toml"), skill::checks(), skill::probe)
+pub fn skill() -> ConformanceSuite {
+    ConformanceSuite::new(include_str!("../skill/requirements.toml"), skill::checks(), skill::probe)
 }

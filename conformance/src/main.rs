@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use nuncio_conformance::{Outcome, Source, Target, aap, skill};
+use nuncio_conformance::{RequirementSource, RowOutcome, Target, aap, skill};
 
 /// Checks a server against a protocol, row by row.
 #[derive(Parser)]
@@ -64,7 +64,7 @@ async fn main() -> ExitCode {
         Protocol::Skill => skill(),
     };
     if arguments.protocol_only {
-        suite = suite.without(Source::Ours);
+        suite = suite.without(RequirementSource::Ours);
     }
     if let Some(part) = &arguments.only {
         suite = suite.only(part);
@@ -74,10 +74,10 @@ async fn main() -> ExitCode {
     if arguments.all {
         for row in &report.rows {
             match &row.outcome {
-                Outcome::Passed => println!("passed    {}  {}", row.row.id, row.row.sentence),
-                Outcome::Excluded(why) => println!("excluded  {}  {why}", row.row.id),
-                Outcome::Skipped(why) => println!("skipped   {}  {why}", row.row.id),
-                Outcome::Failed(_) => {}
+                RowOutcome::Passed => println!("passed    {}  {}", row.row.id, row.row.sentence),
+                RowOutcome::Excluded(why) => println!("excluded  {}  {why}", row.row.id),
+                RowOutcome::Skipped(why) => println!("skipped   {}  {why}", row.row.id),
+                RowOutcome::Failed(_) => {}
             }
         }
     }

@@ -7,11 +7,11 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::target::Target;
-use crate::verdict::{Stop, ensure, equal, fail, short, skip};
+use crate::verdict::{CheckFailure, ensure, equal, fail, short, skip};
 
 /// Sends a request and waits for the head of the reply. Rate limits are not the subject of a check, so the request is
 /// repeated after `Retry-After`.
-pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(String, Response), Stop> {
+pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(String, Response), CheckFailure> {
     const ATTEMPTS: usize = 12;
     let mut next = Some(request);
     for _ in 0..ATTEMPTS {
@@ -36,9 +36,9 @@ pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(St
     Err(skip("the server kept limiting the rate"))
 }
 
-/// Complete reply.
+/// A complete HTTP response.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     /// Method and path of the request, for messages.
     pub(crate) asked: String,
     pub(crate) code: u16,
@@ -46,8 +46,8 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
-impl Reply {
-    pub(crate) async fn read(asked: String, response: Response) -> Result<Self, Stop> {
+impl HttpReply {
+    pub(crate) async fn read(asked: String, response: Response) -> Result<Self, CheckFailure> {
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response
             .bytes()
@@ -56,15 +56,15 @@ impl Reply {
         Ok(Self { asked, code, headers, body: body.to_vec() })
     }
 
-    /// Checks the status.
-    pub(crate) fn status(&self, expected: u16) -> Result<&Self, Stop> {
+    /// Fails unless the response has this status.
+    pub(crate) fn status(&self, expected: u16) -> Result<&Self, CheckFailure> {
         let Self { asked, code, .. } = self;
         ensure(*code == expected, || format!("{asked}: expected {expected}, got {code} {}", short(&self.text())))?;
         Ok(self)
     }
 
     /// Parses the body, which must be declared as JSON.
-    pub(crate) fn json(&self) -> Result<Value, Stop> {
+    pub(crate) fn json(&self) -> Result<Value, CheckFailure> {
         let kind = self.header("content-type");
         let essence = kind.split(';').next().unwrap_or_default().trim();
         equal(&format!("{} ({}): content-type", self.asked, self.code), "application/json", essence)?;
@@ -87,7 +87,7 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Error with its causes, which contain the details of transport errors.
+/// An error with its causes, which contain the details of transport errors.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -2,65 +2,65 @@
 
 use std::fmt;
 
-use crate::row::Row;
+use crate::row::RequirementRow;
 
 /// Results of all rows, in the order of the file.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct ConformanceReport {
     pub rows: Vec<RowReport>,
 }
 
 #[derive(Debug, Clone)]
 pub struct RowReport {
-    pub row: Row,
-    pub outcome: Outcome,
+    pub row: RequirementRow,
+    pub outcome: RowOutcome,
 }
 
-/// Result of a row.
+/// Result of a requirement row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The server does what the row requires.
+pub enum RowOutcome {
+    /// The server does what the requirement demands.
     Passed,
-    /// The server does not; the text says what was expected and received.
+    /// The server does not meet the requirement; the text says what was expected and received.
     Failed(String),
-    /// No black-box check can prove the row; the text says why.
+    /// No black-box check can prove the requirement; the text says why.
     Excluded(String),
     /// The row needs something that this server or run lacks; the text says what.
     Skipped(String),
 }
 
-impl Report {
+impl ConformanceReport {
     #[must_use]
     pub fn passed(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Passed))
+        self.count(|outcome| matches!(outcome, RowOutcome::Passed))
     }
 
     #[must_use]
     pub fn failed(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
+        self.count(|outcome| matches!(outcome, RowOutcome::Failed(_)))
     }
 
     /// Number of rows that were excluded or skipped.
     #[must_use]
     pub fn skipped(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Excluded(_) | Outcome::Skipped(_)))
+        self.count(|outcome| matches!(outcome, RowOutcome::Excluded(_) | RowOutcome::Skipped(_)))
     }
 
     /// Failed rows with their reasons.
-    pub fn failures(&self) -> impl Iterator<Item = (&Row, &str)> {
+    pub fn failures(&self) -> impl Iterator<Item = (&RequirementRow, &str)> {
         self.rows.iter().filter_map(|report| match &report.outcome {
-            Outcome::Failed(reason) => Some((&report.row, reason.as_str())),
+            RowOutcome::Failed(reason) => Some((&report.row, reason.as_str())),
             _ => None,
         })
     }
 
-    fn count(&self, matches: impl Fn(&Outcome) -> bool) -> usize {
+    fn count(&self, matches: impl Fn(&RowOutcome) -> bool) -> usize {
         self.rows.iter().filter(|report| matches(&report.outcome)).count()
     }
 }
 
 /// Prints the failures and a summary line.
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.failures().map(|(row, _)| row.id.len()).max().unwrap_or(0);
         for (row, reason) in self.failures() {

@@ -5,30 +5,30 @@ use serde::Deserialize;
 /// Requirement and its check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
-    /// Stable id such as `AAP-TURN-07`.
+pub struct RequirementRow {
+    /// Stable id of the row, such as `AAP-TURN-07`.
     pub id: String,
-    /// Requirement in one sentence.
+    /// The requirement in one sentence.
     pub sentence: String,
     /// Origin of the requirement.
-    pub source: Source,
-    /// Section of the source.
+    pub source: RequirementSource,
+    /// Section of the source document.
     pub section: String,
-    /// Name of the check.
+    /// Name of the check that proves the requirement.
     #[serde(default)]
     pub check: Option<String>,
-    /// Reason why there is no check.
+    /// Reason why the requirement has no check.
     #[serde(default)]
     pub excluded: Option<String>,
     /// Precondition of the check.
     #[serde(default)]
-    pub needs: Option<Need>,
+    pub needs: Option<Precondition>,
 }
 
 /// Origin of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum RequirementSource {
     /// Published schema of the protocol.
     Spec,
     /// Published text of the protocol, as summarised in our digest.
@@ -37,8 +37,8 @@ pub enum Source {
     Ours,
 }
 
-impl Source {
-    /// Name in the file.
+impl RequirementSource {
+    /// Name of the source in the requirements file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Source {
 /// Precondition of a check; the row is skipped without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Need {
+pub enum Precondition {
     /// An agent named `script` on the script brain, with its tools, options and all capabilities.
     Script,
     /// A server that requires a key, and a key.
@@ -71,7 +71,7 @@ pub enum Need {
     ProbeSecret,
 }
 
-impl Need {
+impl Precondition {
     /// Message for the report when the precondition is missing.
     #[must_use]
     pub const fn missing(self) -> &'static str {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::suite::{Check, ServerFixtures};
 use crate::target::Target;
-use crate::verdict::Stop;
+use crate::verdict::CheckFailure;
 use wire::Api;
 
 mod form;
@@ -78,7 +78,7 @@ pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, Str
                 script: api.has("script/echo") && api.has("script/fail"),
                 probe: api.has(wire::ALL),
             }),
-            Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
+            Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
         }
     }
     .boxed()

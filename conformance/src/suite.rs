@@ -7,13 +7,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde::Deserialize;
 
-use crate::report::{Outcome, Report, RowReport};
-use crate::row::{Need, Row, Source};
+use crate::report::{ConformanceReport, RowOutcome, RowReport};
+use crate::row::{Precondition, RequirementRow, RequirementSource};
 use crate::target::Target;
-use crate::verdict::{Stop, Verdict};
+use crate::verdict::{CheckFailure, CheckVerdict};
 
-/// Check function.
-pub(crate) type Check = for<'a> fn(&'a Target) -> BoxFuture<'a, Verdict>;
+/// Function that checks one requirement.
+pub(crate) type Check = for<'a> fn(&'a Target) -> BoxFuture<'a, CheckVerdict>;
 
 /// Inspects a server once before the checks: whether it answers, and what it offers.
 pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<ServerFixtures, String>>;
@@ -21,40 +21,40 @@ pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<ServerFix
 /// Test fixtures that the server has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFixtures {
-    /// Whether it has an agent named `script`.
+    /// Whether the server has an agent named `script`.
     pub(crate) script: bool,
-    /// Whether it has the skills of the probe agent.
+    /// Whether the server has the skills of the probe agent.
     pub(crate) probe: bool,
 }
 
 /// Rows and checks of one protocol.
 #[derive(Clone)]
-pub struct Suite {
-    rows: Vec<Row>,
+pub struct ConformanceSuite {
+    rows: Vec<RequirementRow>,
     checks: HashMap<&'static str, Check>,
     probe: Probe,
 }
 
-impl Suite {
+impl ConformanceSuite {
     /// Creates a suite from a compiled-in file of rows.
     pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
         #[derive(Deserialize)]
         struct File {
-            row: Vec<Row>,
+            row: Vec<RequirementRow>,
         }
         let file: File = toml::from_str(rows).expect("the rows compiled in are well formed");
         Self { rows: file.row, checks: checks.into_iter().collect(), probe }
     }
 
-    /// Rows in the order of the file.
+    /// Requirement rows in the order of the file.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[RequirementRow] {
         &self.rows
     }
 
-    /// Removes the rows of one source.
+    /// Removes the requirement rows of one source.
     #[must_use]
-    pub fn without(mut self, source: Source) -> Self {
+    pub fn without(mut self, source: RequirementSource) -> Self {
         self.rows.retain(|row| row.source != source);
         self
     }
@@ -67,7 +67,7 @@ impl Suite {
     }
 
     /// Runs every required check once and reports on each row.
-    pub async fn run(&self, target: &Target) -> Report {
+    pub async fn run(&self, target: &Target) -> ConformanceReport {
         let offer = (self.probe)(target).await;
         let wanted: HashSet<&str> = self
             .rows
@@ -75,54 +75,54 @@ impl Suite {
             .filter(|row| matches!(&offer, Ok(offer) if self.missing(row, *offer, target).is_none()))
             .filter_map(|row| row.check.as_deref())
             .collect();
-        let verdicts: HashMap<&str, Verdict> = stream::iter(wanted)
+        let verdicts: HashMap<&str, CheckVerdict> = stream::iter(wanted)
             .map(|name| async move { (name, self.check(name, target).await) })
             .buffer_unordered(target.parallel)
             .collect()
             .await;
 
-        let outcome = |row: &Row| match (&row.check, &offer) {
-            (None, _) => Outcome::Excluded(row.excluded.clone().unwrap_or_default()),
-            (Some(_), Err(unreachable)) => Outcome::Failed(unreachable.clone()),
+        let outcome = |row: &RequirementRow| match (&row.check, &offer) {
+            (None, _) => RowOutcome::Excluded(row.excluded.clone().unwrap_or_default()),
+            (Some(_), Err(unreachable)) => RowOutcome::Failed(unreachable.clone()),
             (Some(check), Ok(offer)) => match self.missing(row, *offer, target) {
-                Some(need) => Outcome::Skipped(need.missing().to_owned()),
+                Some(need) => RowOutcome::Skipped(need.missing().to_owned()),
                 None => match verdicts.get(check.as_str()) {
-                    Some(Ok(())) => Outcome::Passed,
-                    Some(Err(Stop::Failed(reason))) => Outcome::Failed(reason.clone()),
-                    Some(Err(Stop::Skipped(reason))) => Outcome::Skipped(reason.clone()),
-                    None => Outcome::Failed("the check did not run".to_owned()),
+                    Some(Ok(())) => RowOutcome::Passed,
+                    Some(Err(CheckFailure::Failed(reason))) => RowOutcome::Failed(reason.clone()),
+                    Some(Err(CheckFailure::Skipped(reason))) => RowOutcome::Skipped(reason.clone()),
+                    None => RowOutcome::Failed("the check did not run".to_owned()),
                 },
             },
         };
         let rows = self.rows.iter().map(|row| RowReport { row: row.clone(), outcome: outcome(row) }).collect();
-        Report { rows }
+        ConformanceReport { rows }
     }
 
-    async fn check(&self, name: &str, target: &Target) -> Verdict {
+    async fn check(&self, name: &str, target: &Target) -> CheckVerdict {
         let Some(check) = self.checks.get(name) else {
-            return Err(Stop::Failed(format!("the suite has no check named {name}")));
+            return Err(CheckFailure::Failed(format!("the suite has no check named {name}")));
         };
         match tokio::time::timeout(target.patience, check(target)).await {
             Ok(verdict) => verdict,
             Err(_) => {
                 let seconds = target.patience.as_secs();
-                Err(Stop::Failed(format!("expected an end, got none within {seconds} s")))
+                Err(CheckFailure::Failed(format!("expected an end, got none within {seconds} s")))
             }
         }
     }
 
-    /// Missing precondition of a row.
-    fn missing(&self, row: &Row, offer: ServerFixtures, target: &Target) -> Option<Need> {
+    /// The precondition of a row that the server lacks.
+    fn missing(&self, row: &RequirementRow, offer: ServerFixtures, target: &Target) -> Option<Precondition> {
         let need = row.needs?;
         let met = match need {
-            Need::Script => offer.script,
-            Need::Key => target.key.is_some(),
-            Need::Keys => target.key.is_some() && target.other_key.is_some(),
-            Need::Open => target.key.is_none(),
-            Need::Loopback => target.key.is_none() && target.is_loopback(),
-            Need::Probe => offer.probe,
-            Need::ProbeKeys => offer.probe && target.key.is_some() && target.other_key.is_some(),
-            Need::ProbeSecret => offer.probe && target.key.is_some() && target.secret.is_some(),
+            Precondition::Script => offer.script,
+            Precondition::Key => target.key.is_some(),
+            Precondition::Keys => target.key.is_some() && target.other_key.is_some(),
+            Precondition::Open => target.key.is_none(),
+            Precondition::Loopback => target.key.is_none() && target.is_loopback(),
+            Precondition::Probe => offer.probe,
+            Precondition::ProbeKeys => offer.probe && target.key.is_some() && target.other_key.is_some(),
+            Precondition::ProbeSecret => offer.probe && target.key.is_some() && target.secret.is_some(),
         };
         (!met).then_some(need)
     }
@@ -132,16 +132,16 @@ impl Suite {
 mod tests {
     use std::collections::HashSet;
 
-    use super::Suite;
+    use super::ConformanceSuite;
     use crate::{Target, aap, skill};
 
-    fn suites() -> [Suite; 2] {
+    fn suites() -> [ConformanceSuite; 2] {
         [aap(), skill()]
     }
 
     #[test]
     fn every_requirement_row_has_a_check_or_an_exclusion() {
-        for row in suites().iter().flat_map(Suite::rows) {
+        for row in suites().iter().flat_map(ConformanceSuite::rows) {
             assert!(
                 row.check.is_some() != row.excluded.is_some(),
                 "{} must have either a check or the reason why it has none",
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn requirement_row_ids_are_unique() {
         let mut seen = HashSet::new();
-        for row in suites().iter().flat_map(Suite::rows) {
+        for row in suites().iter().flat_map(ConformanceSuite::rows) {
             assert!(seen.insert(row.id.clone()), "{} is there twice", row.id);
         }
     }

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use reqwest::{Client, Url};
 
-/// Server at a base address.
+/// The server under test, at a base URL.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Base address without a trailing slash.
     pub(crate) base: String,
-    /// Bearer key.
+    /// Bearer key for requests to the server.
     pub(crate) key: Option<String>,
-    /// Key of a second owner.
+    /// Key of a second owner, for checks of ownership.
     pub(crate) other_key: Option<String>,
     /// Secret for signing requests.
     pub(crate) secret: Option<String>,
-    /// Number of concurrent checks.
+    /// Number of checks that run at the same time.
     pub(crate) parallel: usize,
     /// Time limit of a check.
     pub(crate) patience: Duration,
@@ -45,14 +45,14 @@ impl Target {
         self
     }
 
-    /// Adds a key of another owner; rows about ownership are skipped without it.
+    /// Adds a key of another owner, without which rows about ownership are skipped.
     #[must_use]
     pub fn with_other_key(mut self, key: impl Into<String>) -> Self {
         self.other_key = Some(key.into());
         self
     }
 
-    /// Adds a secret; rows about signed requests are skipped without it.
+    /// Adds a signing secret, without which rows about signed requests are skipped.
     #[must_use]
     pub fn with_secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(secret.into());
@@ -79,8 +79,8 @@ impl Target {
     }
 }
 
-/// HTTP client of the suite. It follows no redirect and uses no proxy. It is not the server's guarded client, because
-/// a person names the address.
+/// HTTP client of the suite, without redirects and proxies. It is not the server's guarded client, because a person
+/// names the address.
 fn client() -> Client {
     // Another part of the process may have installed a provider already; either one works.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -3,35 +3,33 @@
 use std::fmt::Debug;
 
 /// Success, or the reason why the check stopped.
-pub(crate) type Verdict = Result<(), Stop>;
+pub(crate) type CheckVerdict = Result<(), CheckFailure>;
 
 /// Reason why a check stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum CheckFailure {
     /// The server violates the requirement.
     Failed(String),
     /// The server lacks what the check needs.
     Skipped(String),
 }
 
-/// Failure of the check.
-pub(crate) fn fail(reason: impl Into<String>) -> Stop {
-    Stop::Failed(reason.into())
+pub(crate) fn fail(reason: impl Into<String>) -> CheckFailure {
+    CheckFailure::Failed(reason.into())
 }
 
-/// Skips the check.
-pub(crate) fn skip(reason: impl Into<String>) -> Stop {
-    Stop::Skipped(reason.into())
+pub(crate) fn skip(reason: impl Into<String>) -> CheckFailure {
+    CheckFailure::Skipped(reason.into())
 }
 
 /// Fails with `reason` unless `holds`.
-pub(crate) fn ensure(holds: bool, reason: impl FnOnce() -> String) -> Verdict {
+pub(crate) fn ensure(holds: bool, reason: impl FnOnce() -> String) -> CheckVerdict {
     if holds { Ok(()) } else { Err(fail(reason())) }
 }
 
 /// Fails with both values unless they are equal.
 #[expect(clippy::needless_pass_by_value, reason = "callers write what they expect in place")]
-pub(crate) fn equal<A, B>(what: &str, expected: A, got: B) -> Verdict
+pub(crate) fn equal<A, B>(what: &str, expected: A, got: B) -> CheckVerdict
 where
     A: Debug + PartialEq<B>,
     B: Debug,
@@ -43,12 +41,12 @@ where
 }
 
 /// Fails with both texts unless `text` contains `part`.
-pub(crate) fn contains(what: &str, part: &str, text: &str) -> Verdict {
+pub(crate) fn contains(what: &str, part: &str, text: &str) -> CheckVerdict {
     ensure(text.contains(part), || format!("{what}: expected something with {part:?}, got {:?}", short(text)))
 }
 
 /// Fails if `text` contains `part`.
-pub(crate) fn lacks(what: &str, part: &str, text: &str) -> Verdict {
+pub(crate) fn lacks(what: &str, part: &str, text: &str) -> CheckVerdict {
     ensure(!text.contains(part), || format!("{what}: expected nothing with {part:?}, got {:?}", short(text)))
 }
 
@@ -63,11 +61,11 @@ pub(crate) fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stop, equal, short};
+    use super::{CheckFailure, equal, short};
 
     #[test]
     fn failed_comparison_shows_both_values() {
-        assert_eq!(equal("status", 201, 200), Err(Stop::Failed("status: expected 201, got 200".into())));
+        assert_eq!(equal("status", 201, 200), Err(CheckFailure::Failed("status: expected 201, got 200".into())));
         assert_eq!(equal("status", 201, 201), Ok(()));
     }
 

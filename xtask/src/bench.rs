@@ -46,7 +46,8 @@ pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> 
     Ok(())
 }
 
-/// The program that verifies with the `anp` crate. It is no member of the workspace, and has a target of its own.
+/// Builds the program that verifies with the `anp` crate. It is not a member of the workspace and has a target
+/// directory of its own.
 fn anp_crate(root: &Path) -> anyhow::Result<PathBuf> {
     let (folder, target) = (root.join("benches/anp-crate"), root.join("target/anp-crate"));
     let built = Command::new("cargo")

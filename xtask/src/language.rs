@@ -19,11 +19,16 @@ const BANNED_IN_TEST_NAMES: &[&str] = &[
     "what_was",
     "what_would",
     "nobody",
+    "somebody",
     "told",
     "tells",
+    "heard",
     "says_so",
     "of_ours",
     "anew",
+    "at_stake",
+    "voice",
+    "letters",
 ];
 
 /// Words of a comment that add nothing to a name.

@@ -15,7 +15,7 @@ const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
 /// axe-core, which finds accessibility violations on the pages.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
-/// Another JSON Schema validator, to compare ours with.
+/// Another JSON Schema validator, with which the own one is compared.
 const AJV: (&str, &str) = ("ajv", "8.20.0");
 
 /// The TypeScript compiler, which the published types are tried with.
@@ -39,7 +39,7 @@ const SEALING: [(&str, &str); 5] = [
 /// ANP's own Python SDK, which is tried as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
-/// Another D-Bus library, to test ours against.
+/// Another D-Bus library, against which the own client is tested.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
 /// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, a keyring, and a
@@ -99,7 +99,7 @@ fn fill(
     Ok(())
 }
 
-/// The script that looks for barriers, below `tools`, installed when it is not there.
+/// The script that checks pages for accessibility, below `tools`, installed when it is not there.
 pub(crate) fn axe(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "axe", AXE, "axe.min.js")
 }
@@ -124,14 +124,14 @@ pub(crate) fn standard_webhooks(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "standardwebhooks", STANDARD_WEBHOOKS, "dist/index.js")
 }
 
-/// The folder of what sealing is tried against, below `tools`, installed when it is not there.
+/// The folder of the programs against which sealing is tested, below `tools`, installed when it is not there.
 pub(crate) fn sealing(tools: &Path) -> anyhow::Result<PathBuf> {
     let folder = tools.join("npm-sealing-1");
     npm_all(&folder, &SEALING, "@noble/hashes/argon2.js")?;
     Ok(folder.join("node_modules"))
 }
 
-/// A browser and what drives it, by apt where we may; fonts for both languages of the pages with them.
+/// A browser and its driver, installed by apt where permitted, with fonts for both languages of the pages.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
     pub(crate) driver: PathBuf,

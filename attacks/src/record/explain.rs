@@ -61,7 +61,7 @@ impl EnrolledDevice {
         Ok(device)
     }
 
-    /// `nuncio --json device ARGUMENTS`.
+    /// Runs `nuncio --json device ARGUMENTS`.
     pub(super) fn run(&self, server: &Server, arguments: &[&str]) -> anyhow::Result<Value> {
         let home = self.home.to_str().context("a folder with an odd name")?;
         let ran = server.run_plain(&[&["--json", "device"], arguments, &["--home", home]].concat())?;
@@ -132,7 +132,7 @@ pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target)
     Ok("each changed record is named, and no other".to_owned())
 }
 
-/// A tool that needs both a permission and the word of an operator.
+/// A tool that needs both a permission and an operator's approval.
 const APPROVED: &str = r#"
 [agent]
 name = "desk"

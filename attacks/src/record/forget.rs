@@ -1,4 +1,4 @@
-//! A person is forgotten: their name and words are searched for in every byte of the data directory.
+//! A person is erased: their name and messages are searched for in every byte of the data directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ run = { human = { instructions = "Fetch the parcel." } }
 skill = { type = "task", access = "restricted", auth = "api_key" }
 "#;
 
-/// A device with a key of its own, and its token.
+/// Enrols a device with its own key; returns its token.
 async fn enrol(server: &Server, person: &str) -> anyhow::Result<String> {
     let invite = server.run(&["--json", "user", "invite", person])?.json()?;
     let code = invite["code"].as_str().context("no code")?;
@@ -193,7 +193,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(tar
     Ok("no file holds the name, the DID or the words; the chains hold".to_owned())
 }
 
-/// The rows of the database that hold a text, to say where it was left.
+/// The rows of the database that contain a text, for the failure message.
 fn rows_with(data: &Path, text: &str) -> anyhow::Result<String> {
     let database = rusqlite::Connection::open(data.join("nuncio.db"))?;
     let mut tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;

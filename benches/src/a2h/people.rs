@@ -59,7 +59,7 @@ impl BenchDevice {
         Ok(device)
     }
 
-    /// Gets a new token, from a server that may have another address by now.
+    /// Gets a new token from the server, whose address may have changed.
     async fn refresh(&mut self, connection: &mut Connection, audience: &str) -> anyhow::Result<()> {
         let assertion = DeviceAssertion {
             device_id: DeviceId::parse(&self.id)?,
@@ -74,7 +74,7 @@ impl BenchDevice {
         Ok(())
     }
 
-    /// Allows an agent a scope: is told what to sign, and signs it.
+    /// Grants an agent a scope: requests the ledger entry, and signs it.
     async fn allow(&self, connection: &mut Connection, agent: &str, scope: &str) -> anyhow::Result<()> {
         let mut body = json!({"agent_id": agent, "granted_scopes": [scope]});
         let (status, answer) =
@@ -87,7 +87,7 @@ impl BenchDevice {
         self.ask(connection, "POST", "/a2h/h2a/relations", &body).await.map(|_| ())
     }
 
-    /// Asks for something; what it is given.
+    /// Sends a request and returns the response data.
     pub(super) async fn ask(
         &self,
         connection: &mut Connection,
@@ -98,7 +98,7 @@ impl BenchDevice {
         check_status(connection.ask(method, path, Some(&self.token), &body.to_string()).await?)
     }
 
-    /// Makes an agent; its id and its token.
+    /// Creates an agent; returns its id and token.
     pub(super) async fn make_agent(
         &self,
         connection: &mut Connection,
@@ -110,7 +110,7 @@ impl BenchDevice {
     }
 }
 
-/// Lets so many people in.
+/// Enrols so many people.
 pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow::Result<Vec<BenchDevice>> {
     let (data, numbers) = (Arc::from(data), (0..count).map(|number| number as u64).collect());
     by_hands(server, numbers, async move |connection, number: u64| {
@@ -120,7 +120,7 @@ pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow:
     .await
 }
 
-/// All of them allow an agent a scope.
+/// All devices grant an agent a scope.
 pub(super) async fn allow(
     server: &Server,
     devices: Vec<BenchDevice>,
@@ -134,7 +134,7 @@ pub(super) async fn allow(
     .await
 }
 
-/// All of them get new tokens.
+/// All devices get new tokens.
 pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyhow::Result<Vec<BenchDevice>> {
     let mut connection = Connection::open(&server.address).await?;
     let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
@@ -146,7 +146,7 @@ pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyho
     .await
 }
 
-/// Does something with each of them, in their order, by a few connections at once.
+/// Runs a function for each item in order, over a few concurrent connections.
 pub(super) async fn by_hands<T, U>(
     server: &Server,
     items: Vec<T>,

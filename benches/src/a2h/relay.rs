@@ -1,4 +1,4 @@
-//! A message from its sender to the disk and to everyone's mail, over HTTP, beside the same rows written by hand.
+//! A message from its sender to the disk and to every mailbox, over HTTP, compared with the same rows written directly.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,11 +14,11 @@ use crate::client::Connection;
 use crate::process::Server;
 use crate::report::{Measurement, heading, measure, row};
 
-/// How many send at once.
+/// Number of concurrent senders.
 pub(super) const CLIENTS: usize = 64;
-/// In how many conversations each.
+/// Number of conversations per sender.
 pub(super) const CONVERSATIONS: usize = 8;
-/// How many bytes an envelope has.
+/// Size of an envelope, in bytes.
 pub(super) const ENVELOPE: usize = 1024;
 
 pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
@@ -53,7 +53,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
     ])
 }
 
-/// The rows alone, in a process of their own.
+/// Measures the rows alone, in a separate process.
 fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
     let output =
         Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
@@ -71,7 +71,7 @@ enum Sender {
 struct RelayBench {
     devices: Vec<BenchDevice>,
     agents: Vec<String>,
-    /// By device, then by agent.
+    /// Conversation ids, by device, then by agent.
     conversations: Vec<Vec<String>>,
 }
 
@@ -99,8 +99,8 @@ impl RelayBench {
         Ok(Self { devices, agents: agents.into_iter().map(|(_, token)| token).collect(), conversations })
     }
 
-    /// Sends `count` messages by 64 clients, each in all of its conversations in turn; over when all were heard by
-    /// those who listen.
+    /// Sends `count` messages from 64 clients, each in all of its conversations in turn; ends when all listeners
+    /// received them.
     async fn send(
         &self,
         server: &Server,

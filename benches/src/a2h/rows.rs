@@ -1,5 +1,5 @@
-//! The limit for a relayed message: the same rows in the same tables, written by hand. One thread writes with group
-//! commit for 64 who wait. No HTTP, nobody to recognise, nothing to look up or to read back.
+//! The lower bound for a relayed message: the same rows in the same tables, written directly. One thread writes with
+//! group commit for 64 waiting clients, without HTTP, authentication, lookups or reads.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -37,7 +37,7 @@ struct Unit {
     done: oneshot::Sender<()>,
 }
 
-/// Writes `count` messages of 64 clients, each told to so many; prints the rate and the CPU of each.
+/// Writes `count` messages of 64 clients, each with so many recipients; prints the rate and the CPU of each.
 pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let connection = prepare(&folder.path().join("bare.db"))?;

@@ -1,4 +1,4 @@
-//! Thousands of people who are connected: what they cost while nothing happens, and when all of them are told at once.
+//! Thousands of connected people: their cost while idle, and when all of them are notified at once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use super::{Goal, start};
 use crate::client::Connection;
 use crate::process::Server;
 
-/// How many connect at once.
+/// Number of concurrent connection attempts.
 const AT_ONCE: usize = 64;
-/// How much memory the server may have with all of them.
+/// Memory limit of the server with all connections, in MiB.
 const MOST_MIB: f64 = 300.0;
 
 pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
@@ -96,13 +96,13 @@ async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
 struct BroadcastResult {
     heard: usize,
     twice: usize,
-    /// Seconds until the last heard it.
+    /// Seconds until the last device was notified.
     last: f64,
-    /// Microseconds of CPU each.
+    /// CPU microseconds per device.
     cpu: f64,
 }
 
-/// A manifest that breaks what all of them agreed to.
+/// Publishes a manifest that breaks the consent of all devices.
 async fn tell_all(
     server: &Server,
     owner: &BenchDevice,
@@ -152,7 +152,7 @@ async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
     }
 }
 
-/// People who are connected and count the messages they hear.
+/// Connected devices that count received messages.
 pub(super) struct ListeningSockets {
     _tasks: JoinSet<()>,
     heard: Arc<AtomicUsize>,
@@ -175,7 +175,7 @@ pub(super) async fn listen(server: &Server, devices: &[BenchDevice]) -> anyhow::
 }
 
 impl ListeningSockets {
-    /// Waits until so many were heard, and no more.
+    /// Waits until exactly so many messages were received.
     pub(super) async fn until(&self, count: usize) -> anyhow::Result<()> {
         loop {
             match self.heard.load(Ordering::Relaxed) {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::script::{play, sleep, text};
 use super::turn::{Answer, STREAMED};
-use super::wire::{Api, Reply};
-use crate::verdict::{Stop, Verdict, ensure, equal};
+use super::wire::{Api, HttpReply};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
     cancel_ends_a_streamed_turn,
@@ -18,7 +18,7 @@ checks![
 /// Milliseconds; longer than any check may take.
 const LONG: u32 = 600_000;
 
-async fn cancel(api: &Api, session: &str) -> Result<Reply, Stop> {
+async fn cancel(api: &Api, session: &str) -> Result<HttpReply, CheckFailure> {
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure((200..300).contains(&reply.code), || {
         format!("{}: expected success, got {} {}", reply.asked, reply.code, reply.text())
@@ -26,12 +26,12 @@ async fn cancel(api: &Api, session: &str) -> Result<Reply, Stop> {
     Ok(reply)
 }
 
-fn cancelled(stop: &str, end: &Value) -> Verdict {
+fn cancelled(stop: &str, end: &Value) -> CheckVerdict {
     equal("stopReason", "end_turn", stop)?;
     equal("cancelled", &json!(true), &end["cancelled"])
 }
 
-async fn cancel_ends_a_streamed_turn(api: &Api) -> Verdict {
+async fn cancel_ends_a_streamed_turn(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let body = json!({ "messages": [play(&[vec![sleep(LONG), text("never")]])], "stream": mode });
@@ -45,7 +45,7 @@ async fn cancel_ends_a_streamed_turn(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn cancel_ends_a_none_turn(api: &Api) -> Verdict {
+async fn cancel_ends_a_none_turn(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![sleep(LONG), text("never")]])] });
     let turn = api.post_turn(&session, &body);
@@ -54,7 +54,7 @@ async fn cancel_ends_a_none_turn(api: &Api) -> Verdict {
         loop {
             let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
             if (200..300).contains(&reply.code) {
-                return Ok::<_, Stop>(());
+                return Ok::<_, CheckFailure>(());
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
@@ -64,7 +64,7 @@ async fn cancel_ends_a_none_turn(api: &Api) -> Verdict {
     cancelled(answer.stop(), &answer.body)
 }
 
-async fn cancel_leaves_the_session_usable(api: &Api) -> Verdict {
+async fn cancel_leaves_the_session_usable(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("begun "), sleep(LONG)]])], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;
@@ -77,7 +77,7 @@ async fn cancel_leaves_the_session_usable(api: &Api) -> Verdict {
     equal("text of the next turn", "here I am", answer.text().as_str())
 }
 
-async fn cancel_without_a_turn_is_refused(api: &Api) -> Verdict {
+async fn cancel_without_a_turn_is_refused(api: &Api) -> CheckVerdict {
     let session = api.any_session().await?;
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure(matches!(reply.code, 404 | 409), || {
@@ -86,6 +86,6 @@ async fn cancel_without_a_turn_is_refused(api: &Api) -> Verdict {
     reply.error_body()
 }
 
-async fn cancel_unknown_session_is_404(api: &Api) -> Verdict {
+async fn cancel_unknown_session_is_404(api: &Api) -> CheckVerdict {
     api.post("/sessions/nobody/cancel", &json!({})).await?.refused(404)
 }

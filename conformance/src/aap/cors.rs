@@ -5,8 +5,8 @@ use reqwest::header::{CONTENT_TYPE, HOST, ORIGIN};
 use serde_json::json;
 
 use super::script::user;
-use super::wire::{Api, Reply};
-use crate::verdict::{Stop, Verdict, ensure, equal};
+use super::wire::{Api, HttpReply};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
     cors_preflight_before_authentication,
@@ -19,7 +19,7 @@ checks![
 
 const ELSEWHERE: &str = "https://app.example";
 
-async fn preflight(api: &Api, path: &str, method: &str) -> Result<Reply, Stop> {
+async fn preflight(api: &Api, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
     let request = api
         .anonymous(Method::OPTIONS, path)
         .header(ORIGIN, ELSEWHERE)
@@ -37,7 +37,7 @@ const ROUTES: [(&str, &str); 5] = [
     ("/sessions/any/history?type=full", "GET"),
 ];
 
-async fn cors_preflight_before_authentication(api: &Api) -> Verdict {
+async fn cors_preflight_before_authentication(api: &Api) -> CheckVerdict {
     for (path, method) in ROUTES {
         let reply = preflight(api, path, method).await?;
         // An open loopback server may refuse, but not with 401 or a server error.
@@ -48,7 +48,7 @@ async fn cors_preflight_before_authentication(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn cors_preflight_allows(api: &Api) -> Verdict {
+async fn cors_preflight_allows(api: &Api) -> CheckVerdict {
     for (path, method) in ROUTES {
         let reply = preflight(api, path, method).await?;
         ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
@@ -68,7 +68,7 @@ async fn cors_preflight_allows(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn cors_on_every_answer(api: &Api) -> Verdict {
+async fn cors_on_every_answer(api: &Api) -> CheckVerdict {
     let session = api.any_session().await?;
     let from_elsewhere = |method, path: &str| api.request(method, path).header(ORIGIN, ELSEWHERE);
     for path in ["/meta", "/sessions", "/sessions/nobody", "/nothing/here"] {
@@ -82,7 +82,7 @@ async fn cors_on_every_answer(api: &Api) -> Verdict {
     allows_origin(&api.call(turn).await?)
 }
 
-async fn cors_open_server_refuses_other_origins(api: &Api) -> Verdict {
+async fn cors_open_server_refuses_other_origins(api: &Api) -> CheckVerdict {
     let session = api.any_session().await?;
     let agent = json!({ "agent": { "name": api.any_agent()? } });
     let turn = json!({ "messages": [user("hello")] });
@@ -99,7 +99,7 @@ async fn cors_open_server_refuses_other_origins(api: &Api) -> Verdict {
     api.shown(&session).await.map(drop)
 }
 
-async fn cors_open_server_refuses_simple_requests(api: &Api) -> Verdict {
+async fn cors_open_server_refuses_simple_requests(api: &Api) -> CheckVerdict {
     // Requests that a page can send without a preflight.
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
@@ -111,7 +111,7 @@ async fn cors_open_server_refuses_simple_requests(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn cors_open_server_refuses_other_hosts(api: &Api) -> Verdict {
+async fn cors_open_server_refuses_other_hosts(api: &Api) -> CheckVerdict {
     // A host name that was rebound to the loopback address.
     for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
         let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;
@@ -121,7 +121,7 @@ async fn cors_open_server_refuses_other_hosts(api: &Api) -> Verdict {
     Ok(())
 }
 
-fn allows_origin(reply: &Reply) -> Verdict {
+fn allows_origin(reply: &HttpReply) -> CheckVerdict {
     let allowed = reply.header("access-control-allow-origin");
     ensure(matches!(allowed, "*" | ELSEWHERE), || {
         format!("{} ({}): expected allow-origin for {ELSEWHERE}, got {allowed:?}", reply.asked, reply.code)

@@ -6,11 +6,11 @@ use super::script::{SUM, add, deny, echo, grant, lookup};
 use super::tools::{array, has_result};
 use super::turn::STREAMED;
 use super::wire::Api;
-use crate::verdict::{Verdict, contains, equal, lacks};
+use crate::verdict::{CheckVerdict, contains, equal, lacks};
 
 checks![denial_reaches_the_brain, denial_with_reason, denial_text, denial_sends_tool_result, denial_beside_grant];
 
-async fn denial_reaches_the_brain(api: &Api) -> Verdict {
+async fn denial_reaches_the_brain(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", None)] })).await?;
@@ -19,14 +19,14 @@ async fn denial_reaches_the_brain(api: &Api) -> Verdict {
     lacks("what the brain sees", SUM, &answer.text())
 }
 
-async fn denial_with_reason(api: &Api) -> Verdict {
+async fn denial_with_reason(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", Some("too costly"))] })).await?;
     contains("what the brain sees", "too costly", &answer.text())
 }
 
-async fn denial_text(api: &Api) -> Verdict {
+async fn denial_text(api: &Api) -> CheckVerdict {
     for (reason, expected) in [(None, "Tool call denied"), (Some("too costly"), "Tool call denied: too costly")] {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
         api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
@@ -40,7 +40,7 @@ async fn denial_text(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn denial_sends_tool_result(api: &Api) -> Verdict {
+async fn denial_sends_tool_result(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
         api.play(&session, mode, &[vec![add("c1")], vec![echo("results")]]).await?;
@@ -52,7 +52,7 @@ async fn denial_sends_tool_result(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn denial_beside_grant(api: &Api) -> Verdict {
+async fn denial_beside_grant(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }, { "name": "lookup" }] })).await?;
     let steps = [vec![add("c1"), lookup("blue", "c2")], vec![echo("results")]];
     api.play(&session, "message", &steps).await?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{add, echo, play, sleep, text};
 use super::turn::{Answer, STREAMED};
 use super::wire::Api;
-use crate::verdict::{Stop, Verdict, equal};
+use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![
     idempotent_session,
@@ -21,11 +21,11 @@ checks![
 const KEY: &str = "idempotency-key";
 
 /// Unused key, made from an id of the server.
-async fn fresh_key(api: &Api) -> Result<String, Stop> {
+async fn fresh_key(api: &Api) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
 
-async fn idempotent_session(api: &Api) -> Verdict {
+async fn idempotent_session(api: &Api) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let first = api.created(&api.post_with("/sessions", &body, &[(KEY, &key)]).await?)?;
@@ -33,7 +33,7 @@ async fn idempotent_session(api: &Api) -> Verdict {
     equal("sessionId of the repetition", first, second)
 }
 
-async fn idempotent_session_in_parallel(api: &Api) -> Verdict {
+async fn idempotent_session_in_parallel(api: &Api) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let headers = [(KEY, key.as_str())];
@@ -47,7 +47,7 @@ async fn idempotent_session_in_parallel(api: &Api) -> Verdict {
     equal("sessions made", 1, made.len())
 }
 
-async fn idempotent_session_other_body_is_422(api: &Api) -> Verdict {
+async fn idempotent_session_other_body_is_422(api: &Api) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     api.created(&api.post_with("/sessions", &body, &[(KEY, &key)]).await?)?;
@@ -56,20 +56,20 @@ async fn idempotent_session_other_body_is_422(api: &Api) -> Verdict {
 }
 
 /// Session whose turns run `add`, and the body of such a turn.
-async fn adding(api: &Api, mode: &str) -> Result<(String, Value), Stop> {
+async fn adding(api: &Api, mode: &str) -> Result<(String, Value), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];
     Ok((session, json!({ "messages": [play(&steps)], "stream": mode })))
 }
 
 /// Checks that the turn and its tool ran once.
-async fn ran_once(api: &Api, session: &str) -> Verdict {
+async fn ran_once(api: &Api, session: &str) -> CheckVerdict {
     let history = api.history(session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
     equal("roles in history", vec!["user", "assistant", "tool", "assistant"], roles)
 }
 
-async fn idempotent_turn(api: &Api) -> Verdict {
+async fn idempotent_turn(api: &Api) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
     let first = Answer::read(api.post_with(&path, &body, &[(KEY, &key)]).await?.status(200)?)?;
@@ -78,7 +78,7 @@ async fn idempotent_turn(api: &Api) -> Verdict {
     ran_once(api, &session).await
 }
 
-async fn idempotent_turn_streamed(api: &Api) -> Verdict {
+async fn idempotent_turn_streamed(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let (session, body) = adding(api, mode).await?;
         let key = fresh_key(api).await?;
@@ -92,7 +92,7 @@ async fn idempotent_turn_streamed(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn idempotent_turn_while_running(api: &Api) -> Verdict {
+async fn idempotent_turn_while_running(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one "), sleep(1500), text("two")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -107,7 +107,7 @@ async fn idempotent_turn_while_running(api: &Api) -> Verdict {
     equal("messages in history", 2, history.len())
 }
 
-async fn idempotent_turn_other_body_is_422(api: &Api) -> Verdict {
+async fn idempotent_turn_other_body_is_422(api: &Api) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
     api.post_with(&path, &body, &[(KEY, &key)]).await?.status(200)?;
@@ -116,7 +116,7 @@ async fn idempotent_turn_other_body_is_422(api: &Api) -> Verdict {
     ran_once(api, &session).await
 }
 
-async fn idempotent_without_key_runs_again(api: &Api) -> Verdict {
+async fn idempotent_without_key_runs_again(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("again")]])] });
     api.ask(&session, &body).await?;

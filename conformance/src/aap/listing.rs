@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::wire::Api;
-use crate::verdict::{Stop, Verdict, ensure, equal, fail};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
 
 checks![
     list_shape,
@@ -17,7 +17,7 @@ checks![
 /// More sessions than fit on one page.
 const MANY: usize = 52;
 
-async fn list_shape(api: &Api) -> Verdict {
+async fn list_shape(api: &Api) -> CheckVerdict {
     let session = api.any_session().await?;
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
@@ -25,7 +25,7 @@ async fn list_shape(api: &Api) -> Verdict {
     equal("entry", &api.shown(&session).await?, entry)
 }
 
-async fn list_pages_cover_everything(api: &Api) -> Verdict {
+async fn list_pages_cover_everything(api: &Api) -> CheckVerdict {
     let made = make(api, MANY).await?;
     let listed = every_session(api).await?;
     for session in &made {
@@ -35,7 +35,7 @@ async fn list_pages_cover_everything(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn list_last_page_has_no_next(api: &Api) -> Verdict {
+async fn list_last_page_has_no_next(api: &Api) -> CheckVerdict {
     api.any_session().await?;
     let mut after = None;
     for _ in 0..PAGES {
@@ -51,7 +51,7 @@ async fn list_last_page_has_no_next(api: &Api) -> Verdict {
     Err(fail(format!("expected a last page, got none among {PAGES}")))
 }
 
-async fn list_newest_first(api: &Api) -> Verdict {
+async fn list_newest_first(api: &Api) -> CheckVerdict {
     let mut made = make(api, 3).await?;
     made.reverse();
     let listed = every_session(api).await?;
@@ -63,14 +63,14 @@ async fn list_newest_first(api: &Api) -> Verdict {
     equal("order", made, ours)
 }
 
-async fn list_fifty_a_page(api: &Api) -> Verdict {
+async fn list_fifty_a_page(api: &Api) -> CheckVerdict {
     make(api, MANY).await?;
     let first = page(api, None).await?;
     equal("sessions on the first page", Some(50), first["sessions"].as_array().map(Vec::len))?;
     ensure(first["next"].is_string(), || "expected `next` on a full page, got none".to_owned())
 }
 
-async fn list_bad_cursor_is_400(api: &Api) -> Verdict {
+async fn list_bad_cursor_is_400(api: &Api) -> CheckVerdict {
     for cursor in ["not-a-cursor", "%00%ff", "999999999999999999999999"] {
         api.get(&format!("/sessions?after={cursor}")).await?.refused(400)?;
     }
@@ -81,7 +81,7 @@ async fn list_bad_cursor_is_400(api: &Api) -> Verdict {
 const PAGES: usize = 400;
 
 /// Reads all pages.
-pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, Stop> {
+pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, CheckFailure> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..PAGES {
@@ -95,7 +95,7 @@ pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, Stop> {
     Err(fail(format!("expected a last page, got none among {PAGES}")))
 }
 
-async fn page(api: &Api, after: Option<&str>) -> Result<Value, Stop> {
+async fn page(api: &Api, after: Option<&str>) -> Result<Value, CheckFailure> {
     let mut request = api.request(reqwest::Method::GET, "/sessions");
     if let Some(after) = after {
         request = request.query(&[("after", after)]);
@@ -105,7 +105,7 @@ async fn page(api: &Api, after: Option<&str>) -> Result<Value, Stop> {
     Ok(body)
 }
 
-async fn make(api: &Api, count: usize) -> Result<Vec<String>, Stop> {
+async fn make(api: &Api, count: usize) -> Result<Vec<String>, CheckFailure> {
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let mut made = Vec::with_capacity(count);
     for _ in 0..count {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::listing::every_session;
 use super::script::{play, text, user};
 use super::wire::{Api, SCRIPT};
-use crate::verdict::{Verdict, equal, lacks};
+use crate::verdict::{CheckVerdict, equal, lacks};
 
 checks![
     option_shown_as_set,
@@ -20,14 +20,14 @@ checks![
 
 const SECRET: &str = "sk-conformance-7f3a91c2";
 
-async fn option_shown_as_set(api: &Api) -> Verdict {
+async fn option_shown_as_set(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de", "model": "large" } })).await?;
     let options = &api.shown(&session).await?["agent"]["options"];
     equal("language", &json!("de"), &options["language"])?;
     equal("model", &json!("large"), &options["model"])
 }
 
-async fn option_secret_never_in_clear(api: &Api) -> Verdict {
+async fn option_secret_never_in_clear(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
     let later = format!("{SECRET}-later");
     let body = json!({
@@ -43,7 +43,7 @@ async fn option_secret_never_in_clear(api: &Api) -> Verdict {
     lacks("GET /sessions", SECRET, &json!(every_session(api).await?).to_string())
 }
 
-async fn option_secret_placeholder(api: &Api) -> Verdict {
+async fn option_secret_placeholder(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
     equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])?;
     let listed = every_session(api).await?;
@@ -51,7 +51,7 @@ async fn option_secret_placeholder(api: &Api) -> Verdict {
     equal("apiKey in the list", Some(&json!("***")), entry.map(|entry| &entry["agent"]["options"]["apiKey"]))
 }
 
-async fn option_placeholder_means_unchanged(api: &Api) -> Verdict {
+async fn option_placeholder_means_unchanged(api: &Api) -> CheckVerdict {
     // From outside, one sees that the placeholder is accepted and the option stays set; the server's own tests check
     // that the value is unchanged.
     let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
@@ -61,15 +61,15 @@ async fn option_placeholder_means_unchanged(api: &Api) -> Verdict {
     equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])
 }
 
-async fn option_unknown_refused(api: &Api) -> Verdict {
+async fn option_unknown_refused(api: &Api) -> CheckVerdict {
     refused(api, json!({ "colour": "blue" })).await
 }
 
-async fn option_select_outside_list_refused(api: &Api) -> Verdict {
+async fn option_select_outside_list_refused(api: &Api) -> CheckVerdict {
     refused(api, json!({ "model": "enormous" })).await
 }
 
-async fn option_not_text_refused(api: &Api) -> Verdict {
+async fn option_not_text_refused(api: &Api) -> CheckVerdict {
     for value in [json!(1), json!(true), json!(null), json!(["de"]), json!({ "code": "de" })] {
         refused(api, json!({ "language": value })).await?;
     }
@@ -78,7 +78,7 @@ async fn option_not_text_refused(api: &Api) -> Verdict {
 }
 
 /// Checks that the options are refused for a new session and in a turn.
-async fn refused(api: &Api, options: Value) -> Verdict {
+async fn refused(api: &Api, options: Value) -> CheckVerdict {
     let body = json!({ "agent": { "name": SCRIPT, "options": options } });
     api.post("/sessions", &body).await?.refused(400)?;
     let session = api.session(json!({})).await?;
@@ -86,7 +86,7 @@ async fn refused(api: &Api, options: Value) -> Verdict {
     api.post_turn(&session, &body).await?.refused(400)
 }
 
-async fn option_refused_in_turn_changes_nothing(api: &Api) -> Verdict {
+async fn option_refused_in_turn_changes_nothing(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de" } })).await?;
     let before = api.shown(&session).await?;
     let body = json!({

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-/// Items of one step.
-pub(super) type Step = Vec<Value>;
+/// Items of one script step.
+pub(super) type ScriptStep = Vec<Value>;
 
-/// Outputs a text word by word.
+/// Script item that outputs a text word by word.
 pub(super) fn text(text: impl Into<String>) -> Value {
     json!({ "text": text.into() })
 }
 
-/// Outputs thinking word by word.
+/// Script item that outputs thinking word by word.
 pub(super) fn thinking(text: &str) -> Value {
     json!({ "thinking": text })
 }
 
-/// Outputs `delta` `count` times.
+/// Script item that outputs `delta` `count` times.
 pub(super) fn deltas(count: usize, delta: &str) -> Value {
     json!({ "deltas": count, "delta": delta })
 }
@@ -31,17 +31,17 @@ pub(super) fn echo(what: &str) -> Value {
     json!({ "echo": what })
 }
 
-/// Waits, in milliseconds.
+/// Script item that waits, in milliseconds.
 pub(super) fn sleep(milliseconds: u32) -> Value {
     json!({ "sleep": milliseconds })
 }
 
-/// Ends the step with this reason.
+/// Script item that ends the step with this reason.
 pub(super) fn stop(reason: &str) -> Value {
     json!({ "stop": reason })
 }
 
-/// Fails the step.
+/// Script item that fails the step.
 pub(super) fn throw(message: &str) -> Value {
     json!({ "throw": message })
 }
@@ -51,21 +51,21 @@ pub(super) fn add(id: &str) -> Value {
     call("add", json!({ "a": 1200, "b": 34 }), id)
 }
 
-/// Result of [`add`].
+/// Result of the script item [`add`].
 pub(super) const SUM: &str = "1234";
 
-/// Calls `lookup`.
+/// Script item that calls `lookup`.
 pub(super) fn lookup(key: &str, id: &str) -> Value {
     call("lookup", json!({ "key": key }), id)
 }
 
 /// Text of a script.
-pub(super) fn script(steps: &[Step]) -> String {
+pub(super) fn script(steps: &[ScriptStep]) -> String {
     json!({ "script": steps }).to_string()
 }
 
 /// User message with a script.
-pub(super) fn play(steps: &[Step]) -> Value {
+pub(super) fn play(steps: &[ScriptStep]) -> Value {
     user(&script(steps))
 }
 
@@ -73,17 +73,17 @@ pub(super) fn user(content: &str) -> Value {
     json!({ "role": "user", "content": content })
 }
 
-/// Result of a client tool.
+/// Message with the result of a client tool.
 pub(super) fn result(id: &str, content: &str) -> Value {
     json!({ "role": "tool", "toolCallId": id, "content": content })
 }
 
-/// Permission for a server tool.
+/// Message that permits a server tool.
 pub(super) fn grant(id: &str) -> Value {
     json!({ "role": "tool_permission", "toolCallId": id, "granted": true })
 }
 
-/// Denial of a server tool.
+/// Message that denies a server tool.
 pub(super) fn deny(id: &str, reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "tool_permission", "toolCallId": id, "granted": false });
     if let Some(reason) = reason {
@@ -100,7 +100,7 @@ pub(super) fn client_tool(name: &str) -> Value {
     })
 }
 
-/// Calls the client tool `pick`.
+/// Script item that calls the client tool `pick`.
 pub(super) fn pick(id: &str) -> Value {
     call("pick", json!({ "from": "a hat" }), id)
 }

@@ -5,14 +5,14 @@
 
 use serde_json::{Map, Value};
 
-/// Event with its raw bytes.
+/// A server-sent event with its raw bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
-    /// Value of `id:`.
+    /// Value of the `id:` line.
     pub(super) id: Option<String>,
-    /// Value of `event:`.
+    /// Value of the `event:` line.
     pub(super) name: String,
-    /// Object of `data:`.
+    /// JSON object of the `data:` line.
     pub(super) data: Map<String, Value>,
     /// Lines including the blank one, without comments.
     pub(super) raw: Vec<u8>,
@@ -25,13 +25,13 @@ impl Event {
     }
 }
 
-/// Incremental decoder.
+/// Strict incremental decoder of an event stream.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
     /// Position up to which no blank line was found.
     searched: usize,
-    /// Number of comment lines.
+    /// Number of comment lines in the stream.
     pub(super) comments: usize,
 }
 
@@ -40,7 +40,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Next complete event; the error says what is wrong with it.
+    /// The next complete event; the error describes its fault.
     pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
         loop {
             let Some(at) = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n") else {
@@ -65,7 +65,7 @@ impl Decoder {
         Err(format!("expected a blank line after the last event, the stream ended after {rest:?}"))
     }
 
-    /// Parses one block of lines; `None` if it has only comments.
+    /// Parses one block of lines; `None` if the block has only comments.
     fn event(&mut self, block: &[u8]) -> Result<Option<Event>, String> {
         let text = std::str::from_utf8(block).map_err(|_| "the stream is not UTF-8".to_owned())?;
         let (mut id, mut name, mut data) = (None, None, None);

@@ -4,51 +4,56 @@ use reqwest::Response;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use super::script::{Step, flat, play};
+use super::script::{ScriptStep, flat, play};
 use super::sse::{Decoder, Event};
-use super::wire::{Api, Reply, chain, header};
-use crate::verdict::{Stop, ensure, equal, fail, short};
+use super::wire::{Api, HttpReply, chain, header};
+use crate::verdict::{CheckFailure, ensure, equal, fail, short};
 
-/// Modes with streaming.
+/// Stream modes with streaming.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
 
 impl Api {
     /// Plays a script and reads the stream to its end.
-    pub(super) async fn play(&self, session: &str, mode: &str, steps: &[Step]) -> Result<Turn, Stop> {
+    pub(super) async fn play(&self, session: &str, mode: &str, steps: &[ScriptStep]) -> Result<Turn, CheckFailure> {
         self.turn(session, mode, vec![play(steps)]).await
     }
 
     /// Sends messages and reads the stream to its end.
-    pub(super) async fn turn(&self, session: &str, mode: &str, messages: Vec<Value>) -> Result<Turn, Stop> {
+    pub(super) async fn turn(&self, session: &str, mode: &str, messages: Vec<Value>) -> Result<Turn, CheckFailure> {
         let body = json!({ "messages": messages, "stream": mode });
         self.open(session, &body, &[]).await?.finish().await
     }
 
     /// Starts a streamed turn with this body.
-    pub(super) async fn open(&self, session: &str, body: &Value, headers: &[(&str, &str)]) -> Result<LiveStream, Stop> {
+    pub(super) async fn open(
+        &self,
+        session: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Result<LiveStream, CheckFailure> {
         let path = format!("/sessions/{session}/turns");
         let (asked, response) = self.send(self.posting(&path, body, headers)).await?;
         LiveStream::new(asked, response).await
     }
 
-    /// Plays a script without streaming.
-    pub(super) async fn tell(&self, session: &str, steps: &[Step]) -> Result<Answer, Stop> {
+    /// Plays a script in mode `none`.
+    pub(super) async fn tell(&self, session: &str, steps: &[ScriptStep]) -> Result<Answer, CheckFailure> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
-    /// Sends a body without streaming.
-    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<Answer, Stop> {
+    /// Sends a body in mode `none`.
+    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<Answer, CheckFailure> {
         let reply = self.post_turn(session, body).await?;
         Answer::read(reply.status(200)?)
     }
 
     /// Sends a body, valid or not, and returns the raw reply.
-    pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<Reply, Stop> {
+    pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<HttpReply, CheckFailure> {
         self.post(&format!("/sessions/{session}/turns"), body).await
     }
 
-    /// Messages of a history.
-    pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, Stop> {
+    /// Messages of a session's history.
+    pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, CheckFailure> {
         let reply = self.get(&format!("/sessions/{session}/history?type={kind}")).await?;
         let body = reply.status(200)?.json()?;
         body["history"][kind].as_array().cloned().ok_or_else(|| {
@@ -57,7 +62,7 @@ impl Api {
     }
 
     /// Body of `GET /sessions/:id`.
-    pub(super) async fn shown(&self, session: &str) -> Result<Value, Stop> {
+    pub(super) async fn shown(&self, session: &str) -> Result<Value, CheckFailure> {
         self.get(&format!("/sessions/{session}")).await?.status(200)?.json()
     }
 }
@@ -70,7 +75,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn read(reply: &Reply) -> Result<Self, Stop> {
+    pub(super) fn read(reply: &HttpReply) -> Result<Self, CheckFailure> {
         let body = reply.json()?;
         let messages = body["messages"].as_array().cloned();
         match messages {
@@ -94,10 +99,10 @@ impl Answer {
     }
 }
 
-/// Stream that is being read.
+/// Event stream of a turn that is being read.
 pub(super) struct LiveStream {
     pub(super) headers: HeaderMap,
-    /// Events so far.
+    /// Events received so far.
     pub(super) events: Vec<Event>,
     asked: String,
     response: Response,
@@ -105,9 +110,9 @@ pub(super) struct LiveStream {
 }
 
 impl LiveStream {
-    pub(super) async fn new(asked: String, response: Response) -> Result<Self, Stop> {
+    pub(super) async fn new(asked: String, response: Response) -> Result<Self, CheckFailure> {
         if response.status() != 200 {
-            Reply::read(asked, response).await?.status(200)?;
+            HttpReply::read(asked, response).await?.status(200)?;
             return Err(fail("expected 200"));
         }
         let headers = response.headers().clone();
@@ -117,7 +122,7 @@ impl LiveStream {
     }
 
     /// Reads the next event; `None` at the end of the stream.
-    pub(super) async fn next(&mut self) -> Result<Option<&Event>, Stop> {
+    pub(super) async fn next(&mut self) -> Result<Option<&Event>, CheckFailure> {
         loop {
             let event = self.decoder.next().map_err(|wrong| fail(format!("{}: {wrong}", self.asked)))?;
             if let Some(event) = event {
@@ -137,8 +142,8 @@ impl LiveStream {
         }
     }
 
-    /// Reads until an event of this name.
-    pub(super) async fn until(&mut self, name: &str) -> Result<(), Stop> {
+    /// Reads the stream until an event of this name.
+    pub(super) async fn until(&mut self, name: &str) -> Result<(), CheckFailure> {
         while let Some(event) = self.next().await? {
             if event.name == name {
                 return Ok(());
@@ -148,13 +153,13 @@ impl LiveStream {
     }
 
     /// Reads all remaining events.
-    pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), Stop> {
+    pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), CheckFailure> {
         while self.next().await?.is_some() {}
         Ok((self.events, self.decoder.comments))
     }
 
     /// Reads to the end of a complete turn.
-    pub(super) async fn finish(self) -> Result<Turn, Stop> {
+    pub(super) async fn finish(self) -> Result<Turn, CheckFailure> {
         let (events, comments) = self.rest().await?;
         Turn::new(events, comments)
     }
@@ -168,7 +173,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(events: Vec<Event>, comments: usize) -> Result<Self, Stop> {
+    pub(super) fn new(events: Vec<Event>, comments: usize) -> Result<Self, CheckFailure> {
         let turn = Self { events, comments };
         let names = turn.names();
         let once = |name| names.iter().filter(|found| **found == name).count() == 1;
@@ -185,7 +190,7 @@ impl Turn {
         names(&self.events)
     }
 
-    /// Data of `turn_stop`.
+    /// Data of the `turn_stop` event.
     pub(super) fn stop_data(&self) -> Value {
         self.events.last().map_or(Value::Null, |event| Value::Object(event.data.clone()))
     }

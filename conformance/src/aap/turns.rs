@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Step, add, echo, script, stop, text, throw, user};
+use super::script::{ScriptStep, add, echo, script, stop, text, throw, user};
 use super::turn::STREAMED;
 use super::wire::Api;
-use crate::verdict::{Verdict, ensure, equal, short};
+use crate::verdict::{CheckVerdict, ensure, equal, short};
 
 checks![
     turn_default_is_none,
@@ -25,13 +25,13 @@ checks![
     turn_unknown_fields_tolerated,
 ];
 
-async fn turn_default_is_none(api: &Api) -> Verdict {
+async fn turn_default_is_none(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.tell(&session, &[vec![text("as one piece")]]).await?;
     equal("text", "as one piece", answer.text().as_str())
 }
 
-async fn turn_none_shape(api: &Api) -> Verdict {
+async fn turn_none_shape(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let message = user(&script(&[vec![text("hello")]]));
     let answer = api.ask(&session, &json!({ "messages": [message], "stream": "none" })).await?;
@@ -40,14 +40,14 @@ async fn turn_none_shape(api: &Api) -> Verdict {
     equal("text", "hello", answer.text().as_str())
 }
 
-async fn turn_makes_agent_messages_only(api: &Api) -> Verdict {
+async fn turn_makes_agent_messages_only(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let answer = api.tell(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     let roles: Vec<&Value> = answer.messages.iter().map(|message| &message["role"]).collect();
     equal("roles", json!(["assistant", "tool", "assistant"]), json!(roles))
 }
 
-async fn turn_stop_reasons_pass(api: &Api) -> Verdict {
+async fn turn_stop_reasons_pass(api: &Api) -> CheckVerdict {
     for reason in ["end_turn", "max_tokens", "refusal"] {
         let steps = [vec![text("so far"), stop(reason)]];
         let session = api.session(json!({})).await?;
@@ -60,13 +60,13 @@ async fn turn_stop_reasons_pass(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn turn_brain_failure_in_none(api: &Api) -> Verdict {
+async fn turn_brain_failure_in_none(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.tell(&session, &[vec![text("half a "), throw("lost the thread")]]).await?;
     equal("stopReason", "error", answer.stop())
 }
 
-async fn turn_brain_failure_streamed(api: &Api) -> Verdict {
+async fn turn_brain_failure_streamed(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         // `Turn::new` requires that `turn_stop` is the last event.
@@ -76,7 +76,7 @@ async fn turn_brain_failure_streamed(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn turn_failure_says_why(api: &Api) -> Verdict {
+async fn turn_failure_says_why(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let turn = api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -85,7 +85,7 @@ async fn turn_failure_says_why(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn turn_goes_on_after_failure(api: &Api) -> Verdict {
+async fn turn_goes_on_after_failure(api: &Api) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -96,7 +96,7 @@ async fn turn_goes_on_after_failure(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn turn_failure_keeps_what_came_in(api: &Api) -> Verdict {
+async fn turn_failure_keeps_what_came_in(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let message = user(&script(&[vec![add("c1")], vec![throw("lost the thread")]]));
     api.ask(&session, &json!({ "messages": [message.clone()] })).await?;
@@ -109,7 +109,7 @@ async fn turn_failure_keeps_what_came_in(api: &Api) -> Verdict {
     })
 }
 
-async fn turn_loop_is_bounded(api: &Api) -> Verdict {
+async fn turn_loop_is_bounded(api: &Api) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let again = json!({ "tool": { "name": "add", "input": { "a": 1, "b": 1 } } });
     let turn = api.play(&session, "message", &[vec![again]]).await?;
@@ -119,14 +119,14 @@ async fn turn_loop_is_bounded(api: &Api) -> Verdict {
     equal("text of the next turn", "free again", turn.text().as_str())
 }
 
-async fn turn_history_is_the_servers(api: &Api) -> Verdict {
+async fn turn_history_is_the_servers(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.tell(&session, &[vec![text("first")]]).await?;
     let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
     equal("roles the brain sees", r#"["user","assistant","user"]"#, compact(&answer.text()).as_str())
 }
 
-async fn turn_seed_reaches_the_brain(api: &Api) -> Verdict {
+async fn turn_seed_reaches_the_brain(api: &Api) -> CheckVerdict {
     let seed = json!([
         { "role": "system", "content": "Be brief." },
         { "role": "user", "content": "hello" },
@@ -138,29 +138,29 @@ async fn turn_seed_reaches_the_brain(api: &Api) -> Verdict {
     equal("roles the brain sees", expected, compact(&answer.text()).as_str())
 }
 
-async fn turn_takes_blocks(api: &Api) -> Verdict {
+async fn turn_takes_blocks(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let content = json!([{ "type": "text", "text": script(&[vec![text("read it")]]) }]);
     let answer = api.ask(&session, &json!({ "messages": [{ "role": "user", "content": content }] })).await?;
     equal("text", "read it", answer.text().as_str())
 }
 
-async fn turn_takes_plain_text(api: &Api) -> Verdict {
+async fn turn_takes_plain_text(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.ask(&session, &json!({ "messages": [user("good evening")] })).await?;
     equal("text", "You said: good evening", answer.text().as_str())
 }
 
-async fn turn_unknown_fields_tolerated(api: &Api) -> Verdict {
+async fn turn_unknown_fields_tolerated(api: &Api) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let steps: [Step; 1] = [vec![text("never mind")]];
+    let steps: [ScriptStep; 1] = [vec![text("never mind")]];
     let message = json!({ "role": "user", "content": script(&steps), "x-device": "watch" });
     let body = json!({ "messages": [message], "agent": { "mood": "merry" }, "x-trace": 7 });
     equal("text", "never mind", api.ask(&session, &body).await?.text().as_str())
 }
 
 /// Checks that the end of a failed turn has an error: a string, or an object with a message.
-fn says_why(end: &Value) -> Verdict {
+fn says_why(end: &Value) -> CheckVerdict {
     let error = &end["error"];
     let words = error.as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
     ensure(!words.trim().is_empty(), || {

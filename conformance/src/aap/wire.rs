@@ -6,14 +6,14 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
-pub(super) use crate::reply::{Reply, chain, header, send};
+pub(super) use crate::reply::{HttpReply, chain, header, send};
 use crate::target::Target;
-use crate::verdict::{Stop, Verdict, ensure, fail, short, skip};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short, skip};
 
 /// Agent that plays scripts.
 pub(super) const SCRIPT: &str = "script";
 
-/// Server under test. Sessions created through it are deleted after the check.
+/// The server under test. Sessions created through this client are deleted after the check.
 pub(super) struct Api {
     pub(super) target: Target,
     /// Body of `GET /meta`.
@@ -23,7 +23,7 @@ pub(super) struct Api {
 
 impl Api {
     /// Fetches `GET /meta`, so that checks know which agents exist.
-    pub(super) async fn connect(target: &Target) -> Result<Self, Stop> {
+    pub(super) async fn connect(target: &Target) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), meta: Value::Null, made: Mutex::default() };
         api.meta = api.get("/meta").await?.status(200)?.json()?;
         Ok(api)
@@ -46,14 +46,14 @@ impl Api {
     }
 
     /// First agent, for checks that work with any.
-    pub(super) fn any_agent(&self) -> Result<&str, Stop> {
+    pub(super) fn any_agent(&self) -> Result<&str, CheckFailure> {
         self.script_agent()
             .or_else(|| self.agents().first())
             .and_then(|agent| agent["name"].as_str())
             .ok_or_else(|| skip("the server has no agent"))
     }
 
-    /// Request with the key.
+    /// A request with the key.
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.anonymous(method, path);
         match &self.target.key {
@@ -62,25 +62,30 @@ impl Api {
         }
     }
 
-    /// Request without the key.
+    /// A request without the key.
     pub(super) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.client().request(method, format!("{}{path}", self.target.base))
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Reply, Stop> {
+    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckFailure> {
         self.call(self.request(Method::GET, path)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Reply, Stop> {
+    pub(super) async fn delete(&self, path: &str) -> Result<HttpReply, CheckFailure> {
         self.call(self.request(Method::DELETE, path)).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Reply, Stop> {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpReply, CheckFailure> {
         self.post_with(path, body, &[]).await
     }
 
     /// Posts JSON with additional headers.
-    pub(super) async fn post_with(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
+    pub(super) async fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Result<HttpReply, CheckFailure> {
         self.call(self.posting(path, body, headers)).await
     }
 
@@ -91,24 +96,24 @@ impl Api {
     }
 
     /// Sends a request and reads the complete reply.
-    pub(super) async fn call(&self, request: RequestBuilder) -> Result<Reply, Stop> {
+    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
         let (asked, response) = self.send(request).await?;
-        Reply::read(asked, response).await
+        HttpReply::read(asked, response).await
     }
 
     /// Sends a request and waits for the head of the reply.
-    pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), Stop> {
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), CheckFailure> {
         send(&self.target, request).await
     }
 
     /// Creates a session with this body.
-    pub(super) async fn create(&self, body: &Value) -> Result<String, Stop> {
+    pub(super) async fn create(&self, body: &Value) -> Result<String, CheckFailure> {
         let reply = self.post("/sessions", body).await?;
         self.created(&reply)
     }
 
     /// Session id of a reply to `POST /sessions`.
-    pub(super) fn created(&self, reply: &Reply) -> Result<String, Stop> {
+    pub(super) fn created(&self, reply: &HttpReply) -> Result<String, CheckFailure> {
         let body = reply.status(201)?.json()?;
         let id = body["sessionId"].as_str().filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| fail(format!("expected a `sessionId`, got {}", short(&body.to_string()))))?;
@@ -117,12 +122,12 @@ impl Api {
     }
 
     /// Creates a session with any agent.
-    pub(super) async fn any_session(&self) -> Result<String, Stop> {
+    pub(super) async fn any_session(&self) -> Result<String, CheckFailure> {
         self.create(&json!({ "agent": { "name": self.any_agent()? } })).await
     }
 
     /// Creates a session with the script agent; `agent` and `rest` are merged into the body.
-    pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, Stop> {
+    pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, CheckFailure> {
         if self.script_agent().is_none() {
             return Err(skip("the server has no agent named `script`"));
         }
@@ -133,7 +138,7 @@ impl Api {
     }
 
     /// Creates a session with the script agent; `agent` is merged into its configuration.
-    pub(super) async fn session(&self, agent: Value) -> Result<String, Stop> {
+    pub(super) async fn session(&self, agent: Value) -> Result<String, CheckFailure> {
         self.session_with(agent, json!({})).await
     }
 
@@ -150,14 +155,14 @@ impl Api {
     }
 }
 
-impl Reply {
+impl HttpReply {
     /// Checks the status and the error body of a refusal.
-    pub(super) fn refused(&self, expected: u16) -> Verdict {
+    pub(super) fn refused(&self, expected: u16) -> CheckVerdict {
         self.status(expected)?.error_body()
     }
 
     /// Checks for `{"error":"<text>","code":"<stable code>"}`.
-    pub(super) fn error_body(&self) -> Verdict {
+    pub(super) fn error_body(&self) -> CheckVerdict {
         let body = self.json()?;
         let text = body["error"].as_str().is_some_and(|text| !text.trim().is_empty());
         let stable =

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::wire::{ALL, Api, wish};
-use crate::verdict::{Verdict, ensure, equal};
+use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
     auth_none_needs_nothing,
@@ -27,18 +27,18 @@ checks![
 /// Skills that take keys, with their headers.
 const KEYED: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
 
-async fn auth_none_needs_nothing(api: &Api) -> Verdict {
+async fn auth_none_needs_nothing(api: &Api) -> CheckVerdict {
     api.invoke(ALL, json!({ "text": "x" })).await?.status(202).map(drop)
 }
 
-async fn auth_missing_is_401(api: &Api) -> Verdict {
+async fn auth_missing_is_401(api: &Api) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed", "probe/signed-public"] {
         api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn auth_wrong_is_401(api: &Api) -> Verdict {
+async fn auth_wrong_is_401(api: &Api) -> CheckVerdict {
     for (skill, header) in KEYED {
         for key in ["nk_wrong", "", "Bearer x"] {
             api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)])
@@ -55,7 +55,7 @@ async fn auth_wrong_is_401(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_401_says_how(api: &Api) -> Verdict {
+async fn auth_401_says_how(api: &Api) -> CheckVerdict {
     for (skill, header) in KEYED {
         let error = api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
         equal("details", json!({ "required_auth_type": "api_key", "header": header }), error["details"].clone())?;
@@ -65,7 +65,7 @@ async fn auth_401_says_how(api: &Api) -> Verdict {
     equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())
 }
 
-async fn auth_401_has_a_challenge(api: &Api) -> Verdict {
+async fn auth_401_has_a_challenge(api: &Api) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed"] {
         let reply = api.invoke(skill, json!({ "text": "x" })).await?;
         ensure(!reply.header("www-authenticate").is_empty(), || format!("{skill}: expected WWW-Authenticate"))?;
@@ -73,7 +73,7 @@ async fn auth_401_has_a_challenge(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_key_in_the_named_header(api: &Api) -> Verdict {
+async fn auth_key_in_the_named_header(api: &Api) -> CheckVerdict {
     let (_, key) = api.key()?;
     for (skill, header) in KEYED {
         api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)]).await?.status(202)?;
@@ -81,7 +81,7 @@ async fn auth_key_in_the_named_header(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_header_names_have_no_case(api: &Api) -> Verdict {
+async fn auth_header_names_have_no_case(api: &Api) -> CheckVerdict {
     let (_, key) = api.key()?;
     for header in ["x-probe-key", "X-PROBE-KEY"] {
         let body = wish("probe/restricted", json!({ "text": "x" }));
@@ -90,7 +90,7 @@ async fn auth_header_names_have_no_case(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_key_in_another_header_is_401(api: &Api) -> Verdict {
+async fn auth_key_in_another_header_is_401(api: &Api) -> CheckVerdict {
     let (_, key) = api.key()?;
     let body = wish("probe/keyed", json!({ "text": "x" }));
     for header in ["x-probe-key", "x-key", "cookie"] {
@@ -99,7 +99,7 @@ async fn auth_key_in_another_header_is_401(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_bearer_key(api: &Api) -> Verdict {
+async fn auth_bearer_key(api: &Api) -> CheckVerdict {
     let bearer = format!("Bearer {}", api.key()?.1);
     for (skill, _) in KEYED {
         api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[("authorization", &bearer)])
@@ -109,7 +109,7 @@ async fn auth_bearer_key(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_key_in_the_body(api: &Api) -> Verdict {
+async fn auth_key_in_the_body(api: &Api) -> CheckVerdict {
     for (skill, _) in KEYED {
         let mut body = wish(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
@@ -123,7 +123,7 @@ async fn auth_key_in_the_body(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_header_goes_before_body(api: &Api) -> Verdict {
+async fn auth_header_goes_before_body(api: &Api) -> CheckVerdict {
     for (skill, header) in KEYED {
         let mut body = wish(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
@@ -132,7 +132,7 @@ async fn auth_header_goes_before_body(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn auth_without_scope_is_403(api: &Api) -> Verdict {
+async fn auth_without_scope_is_403(api: &Api) -> CheckVerdict {
     let body = wish("probe/restricted", json!({ "text": "x" }));
     let error =
         api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
@@ -141,12 +141,12 @@ async fn auth_without_scope_is_403(api: &Api) -> Verdict {
     ensure(details["granted_scopes"].is_array(), || format!("expected granted_scopes, got {details}"))
 }
 
-async fn auth_public_with_key_needs_no_scope(api: &Api) -> Verdict {
+async fn auth_public_with_key_needs_no_scope(api: &Api) -> CheckVerdict {
     let body = wish("probe/keyed", json!({ "text": "x" }));
     api.invoke_with("probe/keyed", &body, &[api.other_key()?]).await?.status(202).map(drop)
 }
 
-async fn auth_comes_before_faults(api: &Api) -> Verdict {
+async fn auth_comes_before_faults(api: &Api) -> CheckVerdict {
     // Unauthenticated callers learn nothing about the skill.
     for body in ["{", "{}", "[]"] {
         api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
@@ -157,7 +157,7 @@ async fn auth_comes_before_faults(api: &Api) -> Verdict {
     api.invoke_with("probe/restricted", &body, &[api.key()?]).await?.refused_as(400, "VALIDATION_ERROR").map(drop)
 }
 
-async fn auth_id_in_the_body_is_no_identity(api: &Api) -> Verdict {
+async fn auth_id_in_the_body_is_no_identity(api: &Api) -> CheckVerdict {
     for id in ["operator", "local", "admin", "probe:use"] {
         let mut body = wish("probe/restricted", json!({ "text": "x" }));
         body["caller"] = json!({ "id": id, "type": "user" });

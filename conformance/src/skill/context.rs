@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::form::time;
 use super::wire::{Api, WAIT, ended, execution_id, status_path, wish, wish_in};
-use crate::verdict::{Stop, Verdict, ensure, equal};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
     context_may_be_left_out,
@@ -16,14 +16,14 @@ checks![
     context_caller_types_are_free,
 ];
 
-async fn context_may_be_left_out(api: &Api) -> Verdict {
+async fn context_may_be_left_out(api: &Api) -> CheckVerdict {
     for body in [wish(WAIT, json!({ "text": "x" })), wish_in(WAIT, json!({ "text": "x" }), json!({}))] {
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
     }
     Ok(())
 }
 
-async fn context_priorities(api: &Api) -> Verdict {
+async fn context_priorities(api: &Api) -> CheckVerdict {
     for priority in ["low", "normal", "high"] {
         let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
@@ -36,12 +36,12 @@ async fn context_priorities(api: &Api) -> Verdict {
 }
 
 /// Submits to a skill that runs one execution at a time.
-async fn queued(api: &Api, delay: u64, priority: &str) -> Result<String, Stop> {
+async fn queued(api: &Api, delay: u64, priority: &str) -> Result<String, CheckFailure> {
     let body = wish_in("probe/single", json!({ "text": priority, "delay_ms": delay }), json!({ "priority": priority }));
     execution_id(&api.invoke_with("probe/single", &body, &[]).await?)
 }
 
-async fn context_high_overtakes_low(api: &Api) -> Verdict {
+async fn context_high_overtakes_low(api: &Api) -> CheckVerdict {
     // The first one occupies the only slot; the others wait.
     let first = queued(api, 400, "normal").await?;
     let low = queued(api, 0, "low").await?;
@@ -54,7 +54,7 @@ async fn context_high_overtakes_low(api: &Api) -> Verdict {
     ensure(high <= low, || format!("expected high before low, got {high} and {low}"))
 }
 
-async fn context_timeouts_that_are_none_are_400(api: &Api) -> Verdict {
+async fn context_timeouts_that_are_none_are_400(api: &Api) -> CheckVerdict {
     for timeout in [json!(0), json!(-1), json!("100"), json!(null), json!(true), json!([1])] {
         let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let error = api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
@@ -63,7 +63,7 @@ async fn context_timeouts_that_are_none_are_400(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn context_huge_timeouts_are_fine(api: &Api) -> Verdict {
+async fn context_huge_timeouts_are_fine(api: &Api) -> CheckVerdict {
     for timeout in [json!(1e300), json!(u64::MAX), json!(60_000.5)] {
         let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
@@ -72,7 +72,7 @@ async fn context_huge_timeouts_are_fine(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn context_trace_ids(api: &Api) -> Verdict {
+async fn context_trace_ids(api: &Api) -> CheckVerdict {
     for trace in ["trace-7f3a9b2c", "", "日本"] {
         let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
@@ -90,7 +90,7 @@ async fn context_trace_ids(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn context_caller_types_are_free(api: &Api) -> Verdict {
+async fn context_caller_types_are_free(api: &Api) -> CheckVerdict {
     for kind in ["ifay", "service", "user", "something else"] {
         let mut body = wish(WAIT, json!({ "text": "x" }));
         body["caller"]["type"] = json!(kind);

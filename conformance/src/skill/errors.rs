@@ -8,7 +8,7 @@ use reqwest::{Body, Method};
 use serde_json::json;
 
 use super::wire::{Api, WELL_KNOWN, invoke_path, status_path, wish};
-use crate::verdict::{Verdict, ensure, equal};
+use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
     errors_have_one_format,
@@ -26,7 +26,7 @@ fn any_skill(api: &Api) -> String {
     api.entries().first().and_then(|entry| entry["id"].as_str()).unwrap_or("nobody/nothing").to_owned()
 }
 
-async fn errors_have_one_format(api: &Api) -> Verdict {
+async fn errors_have_one_format(api: &Api) -> CheckVerdict {
     let skill = any_skill(api);
     for (method, path, body) in [
         (Method::GET, "/skills/nobody/nothing.json".to_owned(), ""),
@@ -50,7 +50,7 @@ async fn errors_have_one_format(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn errors_unknown_skill_is_404(api: &Api) -> Verdict {
+async fn errors_unknown_skill_is_404(api: &Api) -> CheckVerdict {
     for id in ["nobody/nothing", "nothing", "%00", "%ff", "..%2f..", "nobody/nothing/invoke"] {
         api.invoke(id, json!({})).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
@@ -60,14 +60,14 @@ async fn errors_unknown_skill_is_404(api: &Api) -> Verdict {
     ensure(message.contains("nobody/nothing"), || format!("expected the id in the message, got {message}"))
 }
 
-async fn errors_unknown_path_is_404(api: &Api) -> Verdict {
+async fn errors_unknown_path_is_404(api: &Api) -> CheckVerdict {
     for path in ["/skills", "/skills/", "/skills/nothing", "/executions", "/executions/a/b", "/executions/a/result/b"] {
         api.get(path).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
     Ok(())
 }
 
-async fn errors_wrong_method_is_405(api: &Api) -> Verdict {
+async fn errors_wrong_method_is_405(api: &Api) -> CheckVerdict {
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         let reply = api.call(api.request(method, WELL_KNOWN)).await?;
         reply.refused_as(405, "VALIDATION_ERROR")?;
@@ -78,7 +78,7 @@ async fn errors_wrong_method_is_405(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn errors_media_type_is_415(api: &Api) -> Verdict {
+async fn errors_media_type_is_415(api: &Api) -> CheckVerdict {
     let body = wish("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"] {
         let request =
@@ -89,7 +89,7 @@ async fn errors_media_type_is_415(api: &Api) -> Verdict {
     api.call(request).await?.refused_as(415, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_json_by_any_name(api: &Api) -> Verdict {
+async fn errors_json_by_any_name(api: &Api) -> CheckVerdict {
     let body = wish("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["application/json; charset=utf-8", "Application/JSON", "application/vnd.skill+json"] {
         let request =
@@ -99,7 +99,7 @@ async fn errors_json_by_any_name(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn errors_large_body_is_413(api: &Api) -> Verdict {
+async fn errors_large_body_is_413(api: &Api) -> CheckVerdict {
     const PIECE: usize = 64 * 1024;
     const PIECES: usize = 64;
     // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
@@ -118,7 +118,7 @@ async fn errors_large_body_is_413(api: &Api) -> Verdict {
     api.call(request).await?.refused_as(413, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_server_stays_up(api: &Api) -> Verdict {
+async fn errors_server_stays_up(api: &Api) -> CheckVerdict {
     for path in [
         "/skills/%00/invoke",
         "/skills/..%2f..%2fetc%2fpasswd",

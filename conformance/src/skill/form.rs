@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::verdict::{Stop, Verdict, ensure, fail, short};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short};
 
 pub(super) const CAPABILITIES: [&str; 4] = ["plugin", "api", "knowledge", "task"];
 pub(super) const ACCESS: [&str; 3] = ["public", "restricted", "private"];
@@ -10,19 +10,19 @@ pub(super) const AUTH: [&str; 4] = ["api_key", "oauth2", "custom", "none"];
 pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "failed", "timeout"];
 pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
-/// Requires a string.
-pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
+/// Fails unless the value is a string.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
 }
 
-/// Requires one of these values.
-pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> Verdict {
+/// Fails unless the value is one of these.
+pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> CheckVerdict {
     let found = text(value, name)?;
     ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
 }
 
 /// Requires a string if the field is present.
-pub(super) fn optional_text(value: &Value, name: &str) -> Verdict {
+pub(super) fn optional_text(value: &Value, name: &str) -> CheckVerdict {
     match value.get(name) {
         None => Ok(()),
         Some(_) => text(value, name).map(drop),
@@ -30,13 +30,13 @@ pub(super) fn optional_text(value: &Value, name: &str) -> Verdict {
 }
 
 /// Requires a non-negative number if the field is present.
-pub(super) fn optional_number(value: &Value, name: &str) -> Verdict {
+pub(super) fn optional_number(value: &Value, name: &str) -> CheckVerdict {
     let fits = value.get(name).is_none_or(|number| number.as_f64().is_some_and(|number| number >= 0.0));
     ensure(fits, || expected(value, name, "a number"))
 }
 
-/// Requires MAJOR.MINOR.PATCH (§6.1).
-pub(super) fn version(value: &Value, name: &str) -> Verdict {
+/// Fails unless the value is MAJOR.MINOR.PATCH (§6.1).
+pub(super) fn version(value: &Value, name: &str) -> CheckVerdict {
     let found = text(value, name)?;
     let parts: Vec<&str> = found.split('.').collect();
     let number = |part: &&str| {
@@ -45,8 +45,8 @@ pub(super) fn version(value: &Value, name: &str) -> Verdict {
     ensure(parts.len() == 3 && parts.iter().all(number), || expected(value, name, "MAJOR.MINOR.PATCH"))
 }
 
-/// Requires an absolute http(s) URL.
-pub(super) fn url(value: &Value, name: &str) -> Verdict {
+/// Fails unless the value is an absolute http(s) URL.
+pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
     let found = text(value, name)?.replace("{execution_id}", "x");
     let parsed = reqwest::Url::parse(&found);
     ensure(parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https")), || {
@@ -55,7 +55,7 @@ pub(super) fn url(value: &Value, name: &str) -> Verdict {
 }
 
 /// Requires an ISO 8601 time in a form that sorts as text.
-pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
+pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     let found = text(value, name)?;
     let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let fits = form.strip_prefix("0000-00-00T00:00:00").is_some_and(|rest| {
@@ -67,7 +67,7 @@ pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
 }
 
 /// Checks an invocation response (§5.4).
-pub(super) fn response(execution: &Value) -> Verdict {
+pub(super) fn response(execution: &Value) -> CheckVerdict {
     text(execution, "execution_id")?;
     text(execution, "skill_id")?;
     word(execution, "status", &STATUS)?;
@@ -89,7 +89,7 @@ pub(super) fn response(execution: &Value) -> Verdict {
 }
 
 /// Checks `created_at` ≤ `updated_at` ≤ `completed_at`, the last one only in a final state.
-fn timestamps(execution: &Value, over: bool) -> Verdict {
+fn timestamps(execution: &Value, over: bool) -> CheckVerdict {
     let times = &execution["timestamps"];
     let (created, updated) = (time(times, "created_at")?, time(times, "updated_at")?);
     ensure(created <= updated, || format!("expected times in order, got {times}"))?;

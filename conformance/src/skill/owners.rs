@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::wire::{ALL, Api, WAIT, ended, execution_id, fresh, result_path, status_path, wish, with};
-use crate::verdict::{Verdict, ensure, equal};
+use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
     owners_alone_read,
@@ -14,7 +14,7 @@ checks![
     owners_keys_are_their_own
 ];
 
-async fn owners_alone_read(api: &Api) -> Verdict {
+async fn owners_alone_read(api: &Api) -> CheckVerdict {
     let body = wish("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     let bearer = format!("Bearer {}", api.key()?.1);
@@ -29,7 +29,7 @@ async fn owners_alone_read(api: &Api) -> Verdict {
     api.get_with(&status_path(&id), &[named]).await?.status(200).map(drop)
 }
 
-async fn owners_alone_cancel(api: &Api) -> Verdict {
+async fn owners_alone_cancel(api: &Api) -> CheckVerdict {
     let body = wish(WAIT, json!({ "text": "x", "delay_ms": 2000 }));
     let id = execution_id(&api.invoke_with(WAIT, &body, &[api.key()?]).await?)?;
     for headers in [vec![], vec![api.other_key()?]] {
@@ -43,7 +43,7 @@ async fn owners_alone_cancel(api: &Api) -> Verdict {
     ended(seen.last().unwrap_or(&json!(null)), "completed")
 }
 
-async fn owners_others_cannot_tell(api: &Api) -> Verdict {
+async fn owners_others_cannot_tell(api: &Api) -> CheckVerdict {
     let body = wish("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     // An unknown id of the same length.
@@ -61,7 +61,7 @@ async fn owners_others_cannot_tell(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn owners_nobodys_by_id(api: &Api) -> Verdict {
+async fn owners_nobodys_by_id(api: &Api) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
     for headers in [vec![], vec![api.key()?], vec![api.other_key()?]] {
         api.get_with(&status_path(&id), &headers).await?.status(200)?;
@@ -69,7 +69,7 @@ async fn owners_nobodys_by_id(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn owners_keys_are_their_own(api: &Api) -> Verdict {
+async fn owners_keys_are_their_own(api: &Api) -> CheckVerdict {
     let key = fresh(api).await?;
     let body = wish("probe/keyed", json!({ "text": "x" }));
     let mut ids = Vec::new();

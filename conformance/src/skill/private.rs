@@ -6,14 +6,14 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
 use super::wire::{Api, descriptor_path, invoke_path, wish, with};
-use crate::verdict::{Stop, Verdict, equal};
+use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![private_descriptor_shown, private_descriptor_hidden, private_invoke_hidden, private_invoked_by_those_who_may];
 
 /// Private skill, and an id of the same length that does not exist.
 const PAIRS: [(&str, &str); 2] = [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
 
-async fn private_descriptor_shown(api: &Api) -> Verdict {
+async fn private_descriptor_shown(api: &Api) -> CheckVerdict {
     for (private, _) in PAIRS {
         let reply = api.get_with(&descriptor_path(private), &[api.key()?]).await?;
         let descriptor = reply.status(200)?.json()?;
@@ -24,7 +24,7 @@ async fn private_descriptor_shown(api: &Api) -> Verdict {
 }
 
 /// Credentials of callers without access.
-fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, Stop> {
+fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
         vec![],
@@ -36,7 +36,7 @@ fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, Stop> {
     ])
 }
 
-async fn private_descriptor_hidden(api: &Api) -> Verdict {
+async fn private_descriptor_hidden(api: &Api) -> CheckVerdict {
     for (private, unknown) in PAIRS {
         for headers in strangers(api)? {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
@@ -53,7 +53,7 @@ async fn private_descriptor_hidden(api: &Api) -> Verdict {
 /// Method, content type, body and additional headers.
 type Case<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
-async fn private_invoke_hidden(api: &Api) -> Verdict {
+async fn private_invoke_hidden(api: &Api) -> CheckVerdict {
     let json = "application/json";
     for (private, unknown) in PAIRS {
         for headers in strangers(api)? {
@@ -92,7 +92,7 @@ async fn private_invoke_hidden(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn private_invoked_by_those_who_may(api: &Api) -> Verdict {
+async fn private_invoked_by_those_who_may(api: &Api) -> CheckVerdict {
     let (private, _) = PAIRS[0];
     let reply = api
         .invoke_with(private, &wish(private, json!({ "text": "hello" })), &[api.key()?, ("prefer", "wait=30")])

@@ -6,8 +6,10 @@ use reqwest::Method;
 use ring::{hmac, rand};
 use serde_json::json;
 
-use super::wire::{Api, Reply, WELL_KNOWN, descriptor_path, execution_id, ids, invoke_path, status_path, wish, with};
-use crate::verdict::{Stop, Verdict, ensure, equal, fail, skip};
+use super::wire::{
+    Api, HttpReply, WELL_KNOWN, descriptor_path, execution_id, ids, invoke_path, status_path, wish, with,
+};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
 
 checks![
     signature_is_accepted,
@@ -42,12 +44,12 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Signs a body with version 1 and a timestamp `from_now` seconds away.
-fn sign(api: &Api, body: &str, from_now: i64) -> Result<SignedRequest, Stop> {
+fn sign(api: &Api, body: &str, from_now: i64) -> Result<SignedRequest, CheckFailure> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &Api, path: &str) -> Result<SignedRequest, Stop> {
+fn sign_get(api: &Api, path: &str) -> Result<SignedRequest, CheckFailure> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
@@ -57,7 +59,7 @@ fn make(
     version: &str,
     from_now: i64,
     message: impl FnOnce(&str, &str) -> String,
-) -> Result<SignedRequest, Stop> {
+) -> Result<SignedRequest, CheckFailure> {
     let secret = api.target.secret.as_deref().ok_or_else(|| skip("no secret was given"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| fail("the clock is before 1970"))?;
     let timestamp = now.as_secs().saturating_add_signed(from_now).to_string();
@@ -72,13 +74,13 @@ fn body(skill: &str) -> String {
     wish(skill, json!({ "text": "signed" })).to_string()
 }
 
-async fn post(api: &Api, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
+async fn post(api: &Api, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
     api.call(with(api.request(Method::POST, &invoke_path(skill)).body(body.to_owned()), headers)).await
 }
 
 const SKILL: &str = "probe/signed";
 
-async fn signature_is_accepted(api: &Api) -> Verdict {
+async fn signature_is_accepted(api: &Api) -> CheckVerdict {
     for skill in [SKILL, "probe/signed-public", "probe/signed-private"] {
         let body = body(skill);
         post(api, skill, &body, &sign(api, &body, 0)?.headers()).await?.status(202)?;
@@ -86,7 +88,7 @@ async fn signature_is_accepted(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn signature_of_another_body_is_401(api: &Api) -> Verdict {
+async fn signature_of_another_body_is_401(api: &Api) -> CheckVerdict {
     let good = body(SKILL);
     for other in [good.replace("signed\"", "forged\""), format!("{good} "), String::new()] {
         post(api, SKILL, &other, &sign(api, &good, 0)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
@@ -94,14 +96,14 @@ async fn signature_of_another_body_is_401(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn signature_again_is_401(api: &Api) -> Verdict {
+async fn signature_again_is_401(api: &Api) -> CheckVerdict {
     let body = body(SKILL);
     let signed = sign(api, &body, 0)?;
     post(api, SKILL, &body, &signed.headers()).await?.status(202)?;
     post(api, SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_of_another_time_is_401(api: &Api) -> Verdict {
+async fn signature_of_another_time_is_401(api: &Api) -> CheckVerdict {
     let body = body(SKILL);
     for from_now in [-3600, 3600] {
         post(api, SKILL, &body, &sign(api, &body, from_now)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
@@ -109,7 +111,7 @@ async fn signature_of_another_time_is_401(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn signature_in_parts_is_401(api: &Api) -> Verdict {
+async fn signature_in_parts_is_401(api: &Api) -> CheckVerdict {
     let body = body(SKILL);
     for left_out in 0..3 {
         let signed = sign(api, &body, 0)?;
@@ -126,7 +128,7 @@ async fn signature_in_parts_is_401(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn signature_is_no_key(api: &Api) -> Verdict {
+async fn signature_is_no_key(api: &Api) -> CheckVerdict {
     let secret = api.target.secret.as_deref().unwrap_or_default();
     let body = body("probe/keyed");
     let headers = [("content-type", "application/json"), ("x-api-key", secret)];
@@ -135,7 +137,7 @@ async fn signature_is_no_key(api: &Api) -> Verdict {
     post(api, "probe/keyed", &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_reads_what_it_asked_for(api: &Api) -> Verdict {
+async fn signature_reads_what_it_asked_for(api: &Api) -> CheckVerdict {
     let body = body(SKILL);
     let id = execution_id(&post(api, SKILL, &body, &sign(api, &body, 0)?.headers()).await?)?;
     api.get_with(&status_path(&id), &sign_get(api, &status_path(&id))?.headers()[..3]).await?.status(200)?;
@@ -145,7 +147,7 @@ async fn signature_reads_what_it_asked_for(api: &Api) -> Verdict {
     api.get_with(&status_path(&id), &[api.key()?]).await?.refused_as(404, "SKILL_NOT_FOUND").map(drop)
 }
 
-async fn signature_discovers(api: &Api) -> Verdict {
+async fn signature_discovers(api: &Api) -> CheckVerdict {
     let index = api.get_with(WELL_KNOWN, &sign_get(api, WELL_KNOWN)?.headers()[..3]).await?.status(200)?.json()?;
     ensure(ids(&index).contains(&"probe/signed-private"), || format!("expected it, got {:?}", ids(&index)))?;
     let path = descriptor_path("probe/signed-private");

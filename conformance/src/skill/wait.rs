@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::form;
 use super::wire::{Api, WAIT, ended, execution_id, status_path, wish};
-use crate::verdict::{Verdict, ensure, equal};
+use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![wait_answers_when_done, wait_ends_without_an_end, wait_not_at_all, wait_on_status, wait_that_is_none];
 
-async fn wait_answers_when_done(api: &Api) -> Verdict {
+async fn wait_answers_when_done(api: &Api) -> CheckVerdict {
     let body = wish(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     let reply = api.invoke_with(WAIT, &body, &[("prefer", "wait=30")]).await?;
     let over = reply.status(200)?.json()?;
@@ -19,7 +19,7 @@ async fn wait_answers_when_done(api: &Api) -> Verdict {
     equal("preference-applied", "wait=30", reply.header("preference-applied"))
 }
 
-async fn wait_ends_without_an_end(api: &Api) -> Verdict {
+async fn wait_ends_without_an_end(api: &Api) -> CheckVerdict {
     let body = wish(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for seconds in [0, 1] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", &format!("wait={seconds}"))]).await?;
@@ -30,7 +30,7 @@ async fn wait_ends_without_an_end(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn wait_not_at_all(api: &Api) -> Verdict {
+async fn wait_not_at_all(api: &Api) -> CheckVerdict {
     let body = wish(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     for prefer in ["respond-async", "respond-async, wait=30", "wait=30, respond-async"] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", prefer)]).await?;
@@ -39,13 +39,13 @@ async fn wait_not_at_all(api: &Api) -> Verdict {
     Ok(())
 }
 
-async fn wait_on_status(api: &Api) -> Verdict {
+async fn wait_on_status(api: &Api) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
     let over = api.get_with(&status_path(&id), &[("prefer", "wait=30")]).await?.status(200)?.json()?;
     ended(&over, "completed")
 }
 
-async fn wait_that_is_none(api: &Api) -> Verdict {
+async fn wait_that_is_none(api: &Api) -> CheckVerdict {
     let body = wish(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for prefer in ["wait", "wait=-1", "wait=soon", "wait=1.5", "wait=99999999999999999999", "handling=lenient", ",,;="]
     {

@@ -6,12 +6,12 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-pub(super) use crate::reply::Reply;
+pub(super) use crate::reply::HttpReply;
 use crate::reply::send;
 use crate::target::Target;
-use crate::verdict::{Stop, Verdict, ensure, equal, fail, short, skip};
+use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short, skip};
 
-/// Path of the index (§4.3.1).
+/// Path of the skill index (§4.3.1).
 pub(super) const WELL_KNOWN: &str = "/.well-known/skill-sharing";
 /// Public skill of the probe agent that answers with its inputs.
 pub(super) const ALL: &str = "probe/all";
@@ -21,10 +21,10 @@ pub(super) const WAIT: &str = "probe/wait";
 /// Default header for API keys.
 pub(super) const KEY_HEADER: &str = "X-API-Key";
 
-/// Time limit of an execution.
+/// Time limit for the end of an execution.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Error codes (§8.1).
+/// Error codes of Skill Sharing (§8.1).
 const CODES: [&str; 7] = [
     "VALIDATION_ERROR",
     "AUTH_REQUIRED",
@@ -38,13 +38,13 @@ const CODES: [&str; 7] = [
 /// Server under test.
 pub(super) struct Api {
     pub(super) target: Target,
-    /// Public index.
+    /// The server's public skill index.
     pub(super) index: Value,
 }
 
 impl Api {
     /// Fetches the index, so that checks know which skills exist.
-    pub(super) async fn connect(target: &Target) -> Result<Self, Stop> {
+    pub(super) async fn connect(target: &Target) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), index: Value::Null };
         api.index = api.get(WELL_KNOWN).await?.status(200)?.json()?;
         Ok(api)
@@ -60,13 +60,13 @@ impl Api {
     }
 
     /// Key header with the key that has the scope.
-    pub(super) fn key(&self) -> Result<(&'static str, &str), Stop> {
+    pub(super) fn key(&self) -> Result<(&'static str, &str), CheckFailure> {
         let key = self.target.key.as_deref().ok_or_else(|| skip("no key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
     /// Key header with the key that lacks the scope.
-    pub(super) fn other_key(&self) -> Result<(&'static str, &str), Stop> {
+    pub(super) fn other_key(&self) -> Result<(&'static str, &str), CheckFailure> {
         let key = self.target.other_key.as_deref().ok_or_else(|| skip("no second key was given"))?;
         Ok((KEY_HEADER, key))
     }
@@ -78,43 +78,48 @@ impl Api {
         self.target.http.request(method, url)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Reply, Stop> {
+    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckFailure> {
         self.call(self.request(Method::GET, path)).await
     }
 
-    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
+    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
         self.call(with(self.request(Method::GET, path), headers)).await
     }
 
     /// Sends a request and reads the complete reply.
-    pub(super) async fn call(&self, request: RequestBuilder) -> Result<Reply, Stop> {
+    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
         let (asked, response) = send(&self.target, request).await?;
-        Reply::read(asked, response).await
+        HttpReply::read(asked, response).await
     }
 
     /// Posts bytes as JSON to the skill's endpoint.
-    pub(super) async fn post(&self, skill: &str, body: impl Into<reqwest::Body>) -> Result<Reply, Stop> {
+    pub(super) async fn post(&self, skill: &str, body: impl Into<reqwest::Body>) -> Result<HttpReply, CheckFailure> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(request.body(body)).await
     }
 
-    pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<Reply, Stop> {
+    pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<HttpReply, CheckFailure> {
         self.invoke_with(skill, &wish(skill, inputs), &[]).await
     }
 
     /// Invokes a skill with a complete body and additional headers.
-    pub(super) async fn invoke_with(&self, skill: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
+    pub(super) async fn invoke_with(
+        &self,
+        skill: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Result<HttpReply, CheckFailure> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(with(request.body(body.to_string()), headers)).await
     }
 
     /// Invokes a skill that must accept, and returns the execution id.
-    pub(super) async fn accepted(&self, skill: &str, inputs: Value) -> Result<String, Stop> {
+    pub(super) async fn accepted(&self, skill: &str, inputs: Value) -> Result<String, CheckFailure> {
         execution_id(&self.invoke(skill, inputs).await?)
     }
 
     /// Polls an execution until it ends and returns all responses.
-    pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, Stop> {
+    pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, CheckFailure> {
         let began = Instant::now();
         let mut seen = Vec::new();
         loop {
@@ -131,33 +136,33 @@ impl Api {
         }
     }
 
-    /// Final response of an execution.
-    pub(super) async fn over(&self, id: &str) -> Result<Value, Stop> {
+    /// The final response about an execution.
+    pub(super) async fn over(&self, id: &str) -> Result<Value, CheckFailure> {
         self.poll(id, &[]).await?.pop().ok_or_else(|| fail("nothing was seen"))
     }
 
     /// Invokes a skill and waits for the final response.
-    pub(super) async fn done(&self, skill: &str, inputs: Value) -> Result<Value, Stop> {
+    pub(super) async fn done(&self, skill: &str, inputs: Value) -> Result<Value, CheckFailure> {
         let id = self.accepted(skill, inputs).await?;
         self.over(&id).await
     }
 
     /// Public descriptor of a skill.
-    pub(super) async fn descriptor(&self, skill: &str) -> Result<Value, Stop> {
+    pub(super) async fn descriptor(&self, skill: &str) -> Result<Value, CheckFailure> {
         self.get(&descriptor_path(skill)).await?.status(200)?.json()
     }
 }
 
-impl Reply {
+impl HttpReply {
     /// Checks the status, the code and the error format.
-    pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, Stop> {
+    pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, CheckFailure> {
         let error = self.status(status)?.envelope()?;
         equal(&format!("{}: error.code", self.asked), code, error["code"].as_str().unwrap_or_default())?;
         Ok(error)
     }
 
     /// Error object of the error format (§8.2).
-    pub(super) fn envelope(&self) -> Result<Value, Stop> {
+    pub(super) fn envelope(&self) -> Result<Value, CheckFailure> {
         let body = self.json()?;
         let error = &body["error"];
         let known = error["code"].as_str().is_some_and(|code| CODES.contains(&code));
@@ -198,7 +203,7 @@ pub(super) fn wish_in(skill: &str, inputs: Value, context: Value) -> Value {
 }
 
 /// Id of an accepted execution.
-pub(super) fn execution_id(reply: &Reply) -> Result<String, Stop> {
+pub(super) fn execution_id(reply: &HttpReply) -> Result<String, CheckFailure> {
     let body = reply.status(202)?.json()?;
     let id = body["execution_id"].as_str().filter(|id| !id.is_empty());
     id.map(str::to_owned).ok_or_else(|| fail(format!("expected an `execution_id`, got {}", short(&body.to_string()))))
@@ -209,8 +214,8 @@ pub(super) fn is_over(execution: &Value) -> bool {
     matches!(execution["status"].as_str(), Some("completed" | "failed" | "timeout"))
 }
 
-/// Checks the final status.
-pub(super) fn ended(execution: &Value, status: &str) -> Verdict {
+/// Fails unless the execution has this final status.
+pub(super) fn ended(execution: &Value, status: &str) -> CheckVerdict {
     ensure(execution["status"] == status, || format!("expected {status}, got {}", short(&execution.to_string())))
 }
 
@@ -242,7 +247,7 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
 
-/// Unused idempotency key.
-pub(super) async fn fresh(api: &Api) -> Result<String, Stop> {
+/// An unused idempotency key.
+pub(super) async fn fresh(api: &Api) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }

@@ -10,7 +10,7 @@ use crate::wire::error::{ErrorBody, WireError};
 #[derive(Debug)]
 pub(crate) struct A2hError {
     pub(crate) status: StatusCode,
-    /// In seconds, where known.
+    /// Time after which a retry may succeed, in seconds, where known.
     pub(crate) retry_after: Option<u64>,
     pub(crate) body: Box<ErrorBody>,
 }
@@ -46,7 +46,7 @@ impl From<EngineError> for A2hError {
     }
 }
 
-/// Status of a code; an unknown agent is 404, because the path names it.
+/// HTTP status of an error code; an unknown agent is 404, because the path names the agent.
 fn status(code: Code) -> StatusCode {
     match code {
         Code::UnknownAgent => StatusCode::NOT_FOUND,
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Protocol §8, row by row.
+    /// Every row of the error table in protocol §8.
     #[test]
     fn each_protocol_error_code_has_its_http_status() {
         for (code, status) in [

@@ -50,7 +50,7 @@ fn is_object(bytes: &[u8]) -> Result<(), EngineError> {
     }
 }
 
-/// Some readers round integers beyond 2^53, so two of them could read different values.
+/// Refuses integers beyond 2^53, which some parsers round, so that two readers could see different values.
 fn exact(value: &Value) -> Result<(), EngineError> {
     match value {
         Value::Number(number) => {
@@ -138,7 +138,7 @@ pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }
 
-/// Parses a message. The envelope stays opaque; only its nesting depth is limited.
+/// Parses a message. The envelope stays opaque; only the envelope's nesting depth is limited.
 pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
     let request: PostRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
@@ -209,7 +209,7 @@ impl IfMatch {
         Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
     }
 
-    /// Hash that must be current: the current one if it is listed, else one that never matches.
+    /// Manifest hash that must be current: the current one if the header lists it, else one that never matches.
     pub(crate) fn wanted(&self, current: Option<Digest>) -> Digest {
         let fits =
             |hash: &Digest| matches!(self, Self::Any) || matches!(self, Self::OneOf(some) if some.contains(hash));

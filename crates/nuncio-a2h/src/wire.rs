@@ -24,7 +24,7 @@ pub struct Answer<T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page<T> {
     pub data: Vec<T>,
-    /// `None` on the last page.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 

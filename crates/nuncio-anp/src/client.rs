@@ -72,7 +72,7 @@ pub struct AnpClientOptions {
     pub pages: usize,
     /// Whether `localhost` DIDs are resolved over https or http.
     pub local: LocalDids,
-    /// Challenge that the proof of a description must contain, if we sent one to its publisher.
+    /// Challenge that the proof of a description must contain, if this client sent one to the publisher.
     pub challenge: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl Default for AnpClientOptions {
     }
 }
 
-/// The user's token for the host they named. `Debug` hides it.
+/// The user's bearer token for the host that the user named. `Debug` hides the token.
 #[derive(Clone)]
 struct Bearer(String);
 
@@ -93,7 +93,7 @@ impl fmt::Debug for Bearer {
 }
 
 impl AnpClient {
-    /// A client without an identity.
+    /// A client without a DID, which cannot sign.
     #[must_use]
     pub fn new(
         fetch: Arc<dyn Fetch>,
@@ -112,7 +112,7 @@ impl AnpClient {
         self
     }
 
-    /// Sets a bearer token for the named host. It is sent to no other host.
+    /// Sets a bearer token for the named host; no other host receives the token.
     #[must_use]
     pub fn with_bearer(mut self, token: Option<String>) -> Self {
         self.bearer = token.map(Bearer);

@@ -30,7 +30,7 @@ pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpReport {
     }
 }
 
-/// Validates parsed JSON.
+/// Validates a document that is already parsed JSON.
 #[must_use]
 pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
     if depth(document) > MAX_DEPTH {
@@ -78,11 +78,11 @@ documents!(AgentDescription, OpenRpc, Product, CollectionPage);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnpDocumentType {
-    /// ANP-07.
+    /// An agent description (ANP-07).
     AgentDescription,
-    /// ANP-07.
+    /// An OpenRPC interface document (ANP-07).
     OpenRpc,
-    /// ANP-07.
+    /// A product document (ANP-07).
     Product,
     /// A page of a host's agents (ANP-08).
     CollectionPage,
@@ -101,7 +101,7 @@ impl AnpDocumentType {
         }
     }
 
-    /// Maximum size in bytes.
+    /// Maximum size of a document of this kind, in bytes.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {

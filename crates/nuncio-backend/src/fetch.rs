@@ -33,14 +33,14 @@ use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, Lookup};
 const USER_AGENT: &str = concat!("nuncio/", env!("CARGO_PKG_VERSION"));
 /// Time limit for connecting, independent of the whole exchange.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit on response headers.
+/// Limit of headers in a response.
 const MAX_HEADERS: usize = 100;
 /// Size limit of all response headers, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Headers that only the transport may set.
 const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
 
-/// Installs ring as the TLS provider of the process. Call it first; repeated calls are harmless.
+/// Installs ring as the TLS provider of the process. Must run first; repeated calls are harmless.
 pub fn install_crypto() {
     // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -54,12 +54,12 @@ pub struct GuardedFetch {
     configured: Client,
     /// For untrusted addresses on this machine, in development mode.
     loopback: Option<Client>,
-    /// The same three clients for WebSockets, which need HTTP/1.1.
+    /// The clients for WebSockets, which need HTTP/1.1.
     websockets: Box<WebSocketClients>,
     allow: Allow,
 }
 
-/// Clients restricted to HTTP/1.1.
+/// HTTP clients restricted to HTTP/1.1.
 struct WebSocketClients {
     strangers: Client,
     configured: Client,
@@ -114,14 +114,14 @@ impl GuardedFetch {
         })
     }
 
-    /// Client for addresses that the operator named, for libraries that send their own requests. It has no redirects,
-    /// proxies or cookies, and no limit of time or size.
+    /// Client for addresses that the operator named, for libraries that send their own requests. The client has no
+    /// redirects, proxies or cookies, and no limit of time or size.
     #[must_use]
     pub fn client_for_configured(&self) -> Client {
         self.configured.clone()
     }
 
-    /// Client for an address, or the reason why it is refused.
+    /// Client for a URL, or the reason why the URL is refused.
     fn client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
         Ok(match self.route(url, trust)? {
             Route::Configured => &self.configured,
@@ -130,7 +130,7 @@ impl GuardedFetch {
         })
     }
 
-    /// WebSocket client for an address, or the reason why it is refused.
+    /// WebSocket client for a URL, or the reason why the URL is refused.
     fn websocket_client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
         let websockets = &self.websockets;
         Ok(match self.route(url, trust)? {
@@ -237,17 +237,17 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// Rule set for a connection.
+/// Which addresses a connection may reach.
 enum Route {
     /// Address of the operator: no restriction.
     Configured,
     /// Untrusted address: public addresses only.
     Stranger,
-    /// Loopback addresses only.
+    /// Only loopback addresses may be reached.
     Loopback,
 }
 
-/// Builds one client; they differ in name resolution and in whether they support WebSockets.
+/// Builds one HTTP client; the clients differ in name resolution and in whether they support WebSockets.
 fn client(
     roots: &[Certificate],
     talks: bool,
@@ -328,7 +328,8 @@ fn blocked(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// Innermost cause, such as "connection refused". It omits the address, which may contain a secret.
+/// Innermost cause of a failure, such as "connection refused". The address is left out, because it may contain a
+/// secret.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     let mut source = error.source();
     let mut last = None;

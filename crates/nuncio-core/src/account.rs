@@ -11,10 +11,10 @@ use crate::ids::{AgentId, PersonName};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// In characters.
+/// Longest display name of an agent account, in characters.
 pub const MAX_DISPLAY_NAME: usize = 120;
 
-/// In characters.
+/// Longest change note of a manifest version, in characters.
 pub const MAX_CHANGE_NOTE: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Account {
     pub updated_at: Timestamp,
     /// Number of manifest publications so far, including cleared manifests; 0 before the first.
     pub manifest_version: u64,
-    /// `None` while no manifest is published.
+    /// Hash of the current manifest; `None` while none is published.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest_hash: Option<Digest>,
     /// Incremented by every change of the account or of its relations with people, for optimistic locking.
@@ -150,11 +150,11 @@ pub struct TokenInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ManifestVersion {
     pub agent: AgentId,
-    /// Starts at 1, without gaps.
+    /// Number of the manifest version; starts at 1, without gaps.
     pub version: u64,
-    /// Hash of the canonical form; `None` if this version cleared the manifest.
+    /// Hash of the manifest's canonical form; `None` if this version cleared the manifest.
     pub hash: Option<Digest>,
-    /// Canonical JSON; `None` if this version cleared the manifest.
+    /// The manifest as canonical JSON; `None` if this version cleared it.
     pub manifest: Option<String>,
     pub by: Principal,
     pub at: Timestamp,

@@ -53,7 +53,7 @@ pub fn authority(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The URL for messages: without user info and query, and shortened.
+/// The URL as shown in messages: without user info and query, and shortened.
 #[must_use]
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
@@ -64,7 +64,7 @@ pub fn shown(url: &Url) -> String {
     plain(url.as_str())
 }
 
-/// Whether requests to it cross the network unencrypted.
+/// Whether requests to this URL cross the network unencrypted.
 #[must_use]
 pub fn is_in_clear(url: &Url) -> bool {
     url.scheme() == "http" && !is_local(url)

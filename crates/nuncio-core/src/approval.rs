@@ -27,7 +27,7 @@ pub struct Approval {
     pub question: ApprovalQuestion,
     pub asked_of: Approver,
     pub asked_at: Timestamp,
-    /// An approval without an answer by then counts as denied.
+    /// Deadline of the approval; without an answer by then it counts as denied.
     pub expires_at: Timestamp,
     pub state: ApprovalState,
 }
@@ -36,9 +36,9 @@ pub struct Approval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalQuestion {
     pub call: CallId,
-    /// The decision holds for exactly these arguments.
+    /// Digest of the arguments; the decision holds for exactly these.
     pub arguments_digest: Digest,
-    /// Shown to the person who decides.
+    /// Arguments of the call, shown to the person who decides.
     pub arguments: Value,
     pub caller: Principal,
     pub agent: AgentName,
@@ -52,7 +52,7 @@ pub struct ApprovalQuestion {
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum ApprovalState {
     Pending,
-    /// Approved; the call has not used the approval yet.
+    /// The call was approved and has not used the approval yet.
     Allowed {
         by: Principal,
         at: Timestamp,
@@ -64,12 +64,12 @@ pub enum ApprovalState {
     },
     /// The call has used the approval.
     Used {
-        /// The approver.
+        /// The principal that approved the call.
         by: Principal,
-        /// Time of use.
+        /// Time at which the call used the approval.
         at: Timestamp,
     },
-    /// No answer came in time, or the call ended before.
+    /// The approval got no answer in time, or the call ended before.
     Expired {
         at: Timestamp,
     },

@@ -22,7 +22,7 @@ pub use references::References;
 
 /// A record that can be appended to the audit chain.
 pub trait ChainRecord {
-    /// Canonical JSON, the bytes that are hashed.
+    /// The record as canonical JSON, the bytes that are hashed.
     fn text(&self) -> String;
 }
 
@@ -65,10 +65,10 @@ pub struct AuditRecord {
     pub scope: Option<ScopeId>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<SessionId>,
-    /// `None` if the tool did not run.
+    /// Time at which the tool started; `None` if it did not run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started_at: Option<Timestamp>,
-    /// As named by the caller.
+    /// Tool name as given by the caller.
     pub tool: ToolName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turn: Option<u64>,
@@ -79,11 +79,11 @@ pub struct AuditRecord {
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum AuditDecision {
     Allowed {
-        /// `policy`, or the approvers.
+        /// Deciders that allowed the call: `policy`, or the approvers.
         by: Vec<String>,
     },
     Refused {
-        /// `policy`, or the party that denied.
+        /// Decider that denied the call: `policy`, or the party that denied.
         by: String,
         code: Code,
     },
@@ -134,14 +134,14 @@ impl Serialize for AuditOutcome {
 /// A record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainLink {
-    /// Starts at 1, without gaps.
+    /// Number of the link in the audit chain; starts at 1, without gaps.
     pub seq: u64,
-    /// Canonical JSON, exactly as hashed.
+    /// The audit record as canonical JSON, exactly as hashed.
     pub record: String,
     /// Hash of the previous link.
     pub previous: Digest,
     pub hash: Digest,
-    /// The server's signature over a redacted record. The link's hash is that of the original record.
+    /// The server's signature over a redacted audit record. The link's hash is that of the original record.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub redaction: Option<String>,
 }
@@ -167,7 +167,7 @@ fn link_hash(seq: u64, previous: Digest, record: &str) -> Digest {
 /// The last link of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
-    /// 0 for an empty chain.
+    /// Number of the last link; 0 for an empty chain.
     pub seq: u64,
     pub hash: Digest,
 }
@@ -187,10 +187,10 @@ pub enum ChainBreak {
     /// A record does not match its hash.
     #[error("record {seq} was changed after it was written")]
     Altered { seq: u64 },
-    /// The end is missing: a checkpoint covers more records, or another chain.
+    /// The end of the chain is missing: a checkpoint covers more records, or another chain.
     #[error("the chain ends at record {found}, but a signed checkpoint has seen record {seen}")]
     Cut {
-        /// Number of the last record present.
+        /// Number of the last record found in the chain.
         found: u64,
         /// Number of the last record covered by the checkpoint.
         seen: u64,
@@ -198,7 +198,7 @@ pub enum ChainBreak {
     /// A checkpoint covers a different record with this number.
     #[error("record {seq} is not the one that a signed checkpoint saw")]
     Replaced { seq: u64 },
-    /// An erased ledger entry does not match what was signed.
+    /// An erased consent ledger entry does not match what was signed.
     #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]
     Erased { relation: RelationId, seq: u64 },
     /// A checkpoint's signature is invalid.
@@ -216,7 +216,7 @@ pub struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// Continues after `head`.
+    /// A verifier that continues after `head`.
     #[must_use]
     pub fn after(head: ChainHead) -> Self {
         Self { head }

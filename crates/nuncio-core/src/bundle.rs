@@ -54,7 +54,8 @@ impl fmt::Debug for AgreementKey {
     }
 }
 
-/// Whether the holder stores session state between messages.
+/// How content keys of messages to a device or agent are wrapped, which depends on whether the holder stores session
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SealMode {
@@ -76,10 +77,10 @@ pub enum WrapAlgorithm {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBundle {
-    /// The signed part.
+    /// The signed part of the bundle.
     #[serde(flatten)]
     pub keys: BundleKeys,
-    /// Made with `keys.signing_key`.
+    /// Signature over the bundle, made with `keys.signing_key`.
     pub signature: Signature,
     /// Signature of the agent's DID over the same keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +102,7 @@ pub struct BundleId {
 pub struct BundleKeys {
     /// Agents choose their own device id.
     pub device_id: DeviceId,
-    /// `person:NAME` or `agent:ID`.
+    /// Owner of the keys: `person:NAME` or `agent:ID`.
     pub owner: Recipient,
     /// Verifies the owner's signatures; a person's device enrolled with this key.
     pub signing_key: PublicKey,
@@ -111,7 +112,7 @@ pub struct BundleKeys {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olm_key: Option<AgreementKey>,
     pub mode: SealMode,
-    /// In order of preference.
+    /// Algorithms in order of preference.
     pub algs: Vec<WrapAlgorithm>,
     /// Increases with each bundle of the device, so that an old bundle cannot be replayed.
     pub seq: u64,
@@ -124,16 +125,16 @@ pub struct DidProof {
     pub did: String,
     /// The DID document's verification method that made the signature.
     pub verification_method: String,
-    /// Over [`BundleKeys::vouched`]; raw bytes in base64url.
+    /// Signature over [`BundleKeys::vouched`]; raw bytes in base64url.
     pub signature: String,
 }
 
 /// A signature of one device for another device of the same person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endorsement {
-    /// The signing device.
+    /// The device that signed the endorsement.
     pub by: DeviceId,
-    /// Over [`BundleKeys::endorsed`].
+    /// Signature over [`BundleKeys::endorsed`].
     pub signature: Signature,
 }
 
@@ -142,7 +143,7 @@ pub enum BundleError {
     /// The bundle's signature is invalid.
     #[error("its signature does not hold under its own signing key")]
     Signature,
-    /// Keys or algorithms do not fit the mode.
+    /// Keys or algorithms of the bundle do not fit its seal mode.
     #[error("stateful bundles have an olm_key and list \"olm-v1\" first; stateless ones have neither")]
     Mode,
 }
@@ -194,10 +195,10 @@ impl KeyBundle {
 /// A key for the first message of one session, or the fallback key for when all one-time keys are used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneTimeKey {
-    /// Unique per device.
+    /// Id of the one-time key, unique per device.
     pub key_id: String,
     pub key: AgreementKey,
-    /// Whether it is the fallback key, which is not removed after use.
+    /// Whether this is the fallback key, which is not removed after use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fallback: bool,
     /// The device's signature over [`OneTimeKey::message`].
@@ -227,7 +228,7 @@ pub struct KeyBackup {
     pub backup_a: String,
     /// Encrypted private signing key; base64.
     pub backup_b: String,
-    /// 32 random bytes; base64.
+    /// Argon2 salt: 32 random bytes, base64.
     pub argon2_salt: String,
     /// Parameters of the derivation from the passphrase.
     pub argon2_params: Argon2Params,
@@ -242,20 +243,20 @@ pub struct KeyBackup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Argon2Params {
-    /// Memory, in KiB.
+    /// Argon2 memory, in KiB.
     pub m: NonZeroU32,
-    /// Number of passes.
+    /// Number of Argon2 passes.
     pub t: NonZeroU32,
-    /// Number of lanes.
+    /// Number of Argon2 lanes.
     pub p: NonZeroU32,
 }
 
 impl Argon2Params {
-    /// Used for new backups.
+    /// Argon2 parameters of new backups.
     pub const RECOMMENDED: Self = Self::of(65_536, 3, 4);
-    /// Lower values are refused: a malicious server could lower them to guess passphrases faster.
+    /// Smallest accepted Argon2 parameters: a malicious server could lower them to guess passphrases faster.
     pub const LEAST: Self = Self::of(19_456, 2, 1);
-    /// Higher values are refused before the derivation starts.
+    /// Largest accepted Argon2 parameters; higher ones are refused before the derivation starts.
     pub const MOST: Self = Self::of(1_048_576, 16, 16);
 
     const fn of(m: u32, t: u32, p: u32) -> Self {

@@ -15,13 +15,13 @@ macro_rules! codes {
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Spelling in responses and records.
+            /// Spelling of the error code in responses and records.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
             }
 
-            /// The page that explains it, in Markdown.
+            /// The page that explains the error code, in Markdown.
             #[must_use]
             pub const fn page(self) -> &'static str {
                 match self { $(Self::$variant => include_str!(concat!("codes/", $text, ".md"))),* }
@@ -95,7 +95,7 @@ codes! {
     /// Too many executions are unfinished.
     QueueFull = "queue_full",
     TaskNotFound = "task_not_found",
-    /// The task has ended, or somebody else has taken it.
+    /// The task has ended, or another person has taken it.
     TaskClosed = "task_closed",
     // Manifest faults.
     /// The manifest breaks a rule without a code of its own.

@@ -23,9 +23,9 @@ pub type StreamId = ClientMessageId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConversationType {
-    /// Two people.
+    /// Conversation of two people.
     H2h,
-    /// A person and an agent.
+    /// Conversation of a person and an agent.
     H2a,
     Group,
 }
@@ -69,7 +69,7 @@ impl Recipient {
         }
     }
 
-    /// The name without the prefix `person:` or `agent:`.
+    /// The recipient's name without the prefix `person:` or `agent:`.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -84,11 +84,11 @@ pub struct Conversation {
     pub id: ConversationId,
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    /// Sorted.
+    /// Members of the conversation, sorted.
     pub members: Vec<Recipient>,
     pub created_by: Recipient,
     pub created_at: Timestamp,
-    /// Incremented by every change of the members.
+    /// Incremented by every change of the conversation's members, for optimistic locking.
     pub revision: u64,
 }
 
@@ -155,7 +155,7 @@ impl Conversation {
 /// A message as its sender submits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// The id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_id: ClientMessageId,
     pub sender: Recipient,
     /// The sending device, if the sender is a person.
@@ -213,20 +213,20 @@ impl NewMessage {
         }
     }
 
-    /// Whether it is a tool call, which is rate-limited per agent.
+    /// Whether the message is a tool call, which is rate-limited per agent.
     #[must_use]
     pub fn is_tool_call(&self) -> bool {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    /// Whether a repeated submission is identical, byte for byte, apart from the client message id.
+    /// Whether a repeated submission is identical to the first, byte for byte, apart from the client message id.
     #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
         (self.content_type, self.subtype) == (other.content_type, other.subtype) && self.envelope == other.envelope
     }
 }
 
-/// Position of a message. The message id encodes it.
+/// Position of a message: conversation and number. The message id encodes both.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageRef {
     pub conversation: ConversationId,
@@ -234,13 +234,14 @@ pub struct MessageRef {
 }
 
 impl MessageRef {
-    /// The message id: conversation id and number. Fails if the conversation id is too long; ids made here are not.
+    /// The message id: conversation id and number. Fails if the conversation id is longer than those that this server
+    /// makes.
     pub fn id(&self) -> Result<MessageId, InvalidName> {
         let name = self.conversation.as_str();
         MessageId::parse(&format!("msg_{}-{}", name.strip_prefix(CONVERSATION).unwrap_or(name), self.seq))
     }
 
-    /// Decodes a message id; `None` if it was not made here.
+    /// Decodes a message id; `None` if this server did not make it.
     #[must_use]
     pub fn of(id: &MessageId) -> Option<Self> {
         let (name, number) = id.as_str().strip_prefix("msg_")?.rsplit_once('-')?;
@@ -251,14 +252,14 @@ impl MessageRef {
     }
 }
 
-/// Prefix of conversation ids made here.
+/// Prefix of conversation ids made by this server.
 pub const CONVERSATION: &str = "cnv_";
 
 /// A message stored in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationMessage {
     pub conversation: ConversationId,
-    /// Starts at 1, without gaps.
+    /// Number of the message in its conversation; starts at 1, without gaps.
     pub seq: u64,
     pub at: Timestamp,
     pub post: NewMessage,

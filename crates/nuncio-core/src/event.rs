@@ -21,22 +21,22 @@ pub enum OutputKind {
 pub enum Event<'a> {
     Started,
     Delta(OutputKind, &'a str),
-    /// A complete block.
+    /// A complete block of text or thinking.
     Block(OutputKind, &'a str),
-    /// JSON of a [`ToolCall`].
+    /// A tool call, as JSON of a [`ToolCall`].
     ToolCall(&'a str),
     /// Result of one of the agent's tools: JSON with `toolCallId` and `content`.
     ToolResult(&'a str),
-    /// JSON of a [`Stop`].
+    /// The end of the turn, as JSON of a [`Stop`].
     Stopped(&'a str),
 }
 
-/// The log. Events are numbered from 0; in a log rebuilt from the history, from [`RETOLD`].
+/// The event log of a turn. Events are numbered from 0; in a log rebuilt from the history, from [`RETOLD`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
     text: String,
     entries: Vec<Entry>,
-    /// Voice of the unfinished block and the offset at which it begins.
+    /// Kind of the unfinished block and the offset at which it begins.
     open: Option<(OutputKind, u32)>,
     /// Whether the log was rebuilt from the history, after a crash lost the original events.
     retold: bool,
@@ -87,13 +87,13 @@ impl EventLog {
         log
     }
 
-    /// A log that is rebuilt because the original was lost.
+    /// A new event log that is rebuilt because the original was lost.
     #[must_use]
     pub fn retold() -> Self {
         Self { retold: true, ..Self::started() }
     }
 
-    /// The number of the event at an index.
+    /// The number of the event at an index of the log.
     #[must_use]
     pub const fn number(&self, place: usize) -> usize {
         if self.retold { RETOLD + place } else { place }
@@ -137,26 +137,26 @@ impl EventLog {
         entries.iter().enumerate().map(move |(offset, entry)| (place + offset, self.view(*entry)))
     }
 
-    /// Appends a piece of text or thinking. A change of voice completes the previous block.
-    pub fn delta(&mut self, voice: OutputKind, piece: &str) -> Result<(), LogFull> {
+    /// Appends a piece of text or thinking. A change between the two completes the previous block.
+    pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), LogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
             return Ok(());
         }
-        if self.open.is_some_and(|(open, _)| open != voice) {
+        if self.open.is_some_and(|(open, _)| open != output) {
             self.close_block();
         }
         let start = self.position();
-        self.open.get_or_insert((voice, start));
+        self.open.get_or_insert((output, start));
         self.text.push_str(piece);
-        self.entry(Kind::Delta(voice), start);
+        self.entry(Kind::Delta(output), start);
         Ok(())
     }
 
     /// Completes the unfinished block, if there is one.
     pub fn close_block(&mut self) {
-        if let Some((voice, start)) = self.open.take() {
-            self.entry(Kind::Block(voice), start);
+        if let Some((output, start)) = self.open.take() {
+            self.entry(Kind::Block(output), start);
         }
     }
 
@@ -206,8 +206,8 @@ impl EventLog {
         let text = &self.text[entry.start as usize..entry.end as usize];
         match entry.kind {
             Kind::Started => Event::Started,
-            Kind::Delta(voice) => Event::Delta(voice, text),
-            Kind::Block(voice) => Event::Block(voice, text),
+            Kind::Delta(output) => Event::Delta(output, text),
+            Kind::Block(output) => Event::Block(output, text),
             Kind::ToolCall => Event::ToolCall(text),
             Kind::ToolResult => Event::ToolResult(text),
             Kind::Stopped => Event::Stopped(text),
@@ -223,13 +223,13 @@ fn json_of(stop: &Stop) -> String {
     serde_json::to_string(stop).expect("a stop is always JSON")
 }
 
-/// The stored form: version, number of entries, kind and length of each entry, then the text. An entry begins where
-/// the previous one ends; a block spans its deltas.
+/// The stored form of an event log: version, number of entries, kind and length of each entry, then the text. An entry
+/// begins where the previous one ends; a block spans its deltas.
 mod stored {
     use super::{Entry, EventLog, Kind, OutputKind, Stop, json_of, position};
 
     const VERSION: u8 = 1;
-    /// Version byte of a rebuilt log; the rest of the format is the same.
+    /// Version byte of a rebuilt event log; the rest of the format is the same.
     const VERSION_RETOLD: u8 = 2;
 
     impl EventLog {
@@ -238,14 +238,14 @@ mod stored {
             self.written(&[], "")
         }
 
-        /// The stored form as it will be after [`Self::stopped`] with this stop.
+        /// The stored form that the event log will have after [`Self::stopped`] with this stop.
         #[must_use]
         pub fn to_bytes_stopped(&self, stop: &Stop) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
             let stopped = Entry { kind: Kind::Stopped, start, end: position(self.text.len() + json.len()) };
             match self.open {
-                Some((voice, begun)) => {
-                    let block = Entry { kind: Kind::Block(voice), start: begun, end: start };
+                Some((output, begun)) => {
+                    let block = Entry { kind: Kind::Block(output), start: begun, end: start };
                     self.written(&[block, stopped], &json)
                 }
                 None => self.written(&[stopped], &json),
@@ -266,7 +266,7 @@ mod stored {
             out
         }
 
-        /// Parses a finished log; `None` if the bytes are damaged.
+        /// Parses the stored form of a finished event log; `None` if the bytes are damaged.
         #[must_use]
         pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
             let (&version, mut rest) = bytes.split_first()?;
@@ -373,13 +373,13 @@ mod tests {
     #[test]
     fn to_bytes_stopped_equals_to_bytes_of_a_stopped_log() {
         let mut log = EventLog::started();
-        for voice in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
-            if let Some(voice) = voice {
-                log.delta(voice, "Grüß").unwrap();
+        for output in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
+            if let Some(output) = output {
+                log.delta(output, "Grüß").unwrap();
             }
             let mut stopped = log.clone();
             stopped.stopped(&stop());
-            assert_eq!(log.to_bytes_stopped(&stop()), stopped.to_bytes(), "{voice:?}");
+            assert_eq!(log.to_bytes_stopped(&stop()), stopped.to_bytes(), "{output:?}");
         }
     }
 

@@ -26,7 +26,7 @@ pub enum GrantTerm {
 }
 
 impl Grant {
-    /// Whether it includes `scope` and has not expired at `now`.
+    /// Whether the grant includes `scope` and has not expired at `now`.
     #[must_use]
     pub fn gives(&self, scope: &ScopeId, now: Timestamp) -> bool {
         let in_time = match self.term {
@@ -41,7 +41,7 @@ impl Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScopes {
-    /// All scopes of every agent on this server.
+    /// The key has all scopes of every agent on this server.
     All,
     Only(Vec<ScopeId>),
 }

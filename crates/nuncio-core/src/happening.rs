@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
 pub enum Recipient {
-    /// A person, on all their devices.
+    /// Notifies a person, on all their devices.
     Person(PersonName),
     Agent(AgentId),
 }
@@ -59,16 +59,16 @@ pub enum Notification {
     /// A changed manifest suspended these scopes until the person consents again.
     ReauthRequired {
         agent: AgentId,
-        /// `None` when the agent itself is notified.
+        /// The relation with the person; `None` when the agent itself is notified.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         relation: Option<RelationId>,
         /// Version of the changed manifest.
         version: u64,
         hash: Digest,
-        /// Sorted.
+        /// Suspended scopes, sorted.
         scopes: Vec<ScopeId>,
     },
-    /// A later manifest restored what the person had consented to.
+    /// A later manifest restored suspended scopes to the form that the person had consented to.
     Restored {
         agent: AgentId,
         relation: RelationId,
@@ -80,7 +80,7 @@ pub enum Notification {
         agent: AgentId,
         relation: RelationId,
         person: PersonName,
-        /// Sorted.
+        /// Granted scopes, sorted.
         scopes: Vec<ScopeId>,
     },
     /// A person changed the permissions of an agent.
@@ -137,10 +137,10 @@ pub enum Notification {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookState {
-    /// The initial state; no failure is known.
+    /// The initial state of a webhook; no failure is known.
     Reachable,
-    /// Unreachable for days; probed from time to time.
+    /// The webhook has been unreachable for days; it is probed from time to time.
     Unreachable,
-    /// The endpoint answered 410 Gone; its owner must set a new URL.
+    /// The webhook endpoint answered 410 Gone; its owner must set a new URL.
     Disabled,
 }

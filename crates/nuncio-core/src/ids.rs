@@ -94,7 +94,7 @@ fn word(byte: u8) -> bool {
 }
 
 name!(
-    /// Unique on its server and usable in a URL path.
+    /// Name of an agent, unique on its server and usable in a URL path.
     AgentName, "an agent name",
     "1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit", 64,
     |text| !text.starts_with('-')
@@ -123,19 +123,19 @@ name!(
 );
 
 impl ScopeId {
-    /// Whether its verb is `write`, `delete`, `exec` or `execute`.
+    /// Whether the scope's verb is `write`, `delete`, `exec` or `execute`.
     #[must_use]
     pub fn is_mutating(&self) -> bool {
         self.has_verb(&["write", "delete", "exec", "execute"])
     }
 
-    /// Whether its verb is `read`, `list`, `get`, `search` or `view`.
+    /// Whether the scope's verb is `read`, `list`, `get`, `search` or `view`.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.has_verb(&["read", "list", "get", "search", "view"])
     }
 
-    /// The verb is the part after the last colon; case is ignored.
+    /// Whether the scope's verb, the part after the last colon, is among these; case is ignored.
     fn has_verb(&self, verbs: &[&str]) -> bool {
         let verb = self.0.rsplit_once(':').map(|(_, verb)| verb.to_ascii_lowercase());
         verb.is_some_and(|verb| verbs.contains(&verb.as_str()))
@@ -156,7 +156,7 @@ name!(PersonName, "a person's name", "1 to 64 letters, digits, '_', '-', '.' and
     || b == b'@'));
 
 name!(
-    /// Random, and usable in a URL path without encoding.
+    /// Session id: random, and usable in a URL path without encoding.
     SessionId, "a session id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
@@ -172,7 +172,7 @@ name!(ApprovalId, "an approval id", "1 to 64 letters, digits, '_' and '-'", 64, 
 name!(GrantId, "a grant id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
 
 name!(
-    /// Chosen by brains, so any short text is allowed.
+    /// Tool call id, chosen by brains, so any short text is allowed.
     CallId, "a tool call id", "1 to 256 bytes without control characters", 256,
     |text| !text.chars().any(char::is_control)
 );
@@ -212,7 +212,7 @@ impl InformationPath {
 }
 
 name!(
-    /// Random and unguessable: knowing the id proves that the server disclosed it.
+    /// Execution id: random and unguessable, so that knowing it proves that the server disclosed it.
     ExecutionId, "an execution id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
@@ -266,13 +266,13 @@ name!(
 name!(ConversationId, "a conversation id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
 
 name!(
-    /// Assigned by the server.
+    /// Message id assigned by the server.
     MessageId, "a message id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Assigned by the sender, and equal when the message is sent again.
+    /// Message id assigned by the sender, and equal when the message is sent again.
     ClientMessageId, "a client message id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );

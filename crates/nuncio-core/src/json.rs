@@ -23,10 +23,10 @@ pub enum JsonError {
         most: usize,
         found: usize,
     },
-    /// It nests deeper than [`MAX_DEPTH`].
+    /// The document nests deeper than [`MAX_DEPTH`].
     #[error("must not nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// It has more than [`MAX_VALUES`] values.
+    /// The document has more than [`MAX_VALUES`] values.
     #[error("must not hold more than {MAX_VALUES} values")]
     TooManyValues,
     #[error("must be JSON: {0}")]
@@ -81,7 +81,7 @@ pub fn pointer(path: &str, name: &str) -> String {
 /// A position in a document, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonPointer<'a> {
-    /// The whole document.
+    /// The whole JSON document.
     Root,
     /// A field of the object at the inner position.
     Field(&'a JsonPointer<'a>, &'a str),

@@ -25,12 +25,12 @@ pub use verify::{LedgerFault, LedgerState, LedgerVerifier, verify};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerEntry {
-    /// Starts at 1, without gaps.
+    /// Number of the ledger entry; starts at 1, without gaps.
     pub seq: u64,
     /// Hash of the previous entry; zeros for the first.
     pub prev_hash: Digest,
     pub relation_id: RelationId,
-    /// The same in every entry.
+    /// The agent of the relation; the same in every entry.
     pub agent_id: AgentId,
     pub actor: LedgerActor,
     pub action: LedgerAction,
@@ -41,10 +41,10 @@ pub struct LedgerEntry {
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub terms: BTreeMap<ScopeId, GrantTerm>,
     pub manifest_version: u64,
-    /// `None` if the agent has no manifest any more.
+    /// Hash of the manifest that applied; `None` if the agent has no manifest any more.
     pub manifest_hash: Option<Digest>,
     pub at: Timestamp,
-    /// The device that signed the entry.
+    /// The device that signed the entry; `None` for entries of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device_id: Option<DeviceId>,
     /// The device's signature over all other fields.
@@ -59,13 +59,13 @@ impl LedgerEntry {
         labelled("nuncio/grant-ledger/v1", &Self { signature: None, ..self.clone() })
     }
 
-    /// The hash that the next entry refers to; it covers the signature.
+    /// The hash by which the next ledger entry refers to this one; it covers the signature.
     #[must_use]
     pub fn hash(&self) -> Digest {
         Digest::of_bytes(&canonical(self))
     }
 
-    /// The term of a scope; `None` if the entry does not grant it.
+    /// The term of a scope; `None` if the ledger entry does not grant the scope.
     #[must_use]
     pub fn term(&self, scope: &ScopeId) -> Option<GrantTerm> {
         self.scopes.contains(scope).then(|| self.terms.get(scope).copied().unwrap_or(GrantTerm::UntilRevoked))
@@ -77,7 +77,7 @@ impl LedgerEntry {
 pub enum LedgerActor {
     /// The person, on a device that signed the entry.
     Person(PersonName),
-    /// The server, following a rule.
+    /// The server made the entry, following a rule.
     Server,
 }
 
@@ -111,17 +111,17 @@ impl TryFrom<String> for LedgerActor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerAction {
-    /// The person grants these scopes and no others.
+    /// The person grants the entry's scopes and no others.
     Grant,
-    /// The person grants these scopes and no others, after a change that needed new consent.
+    /// The person grants the entry's scopes and no others, after a change that needed new consent.
     Reauth,
-    /// Ends the relation; no permissions remain.
+    /// The relation ends; no permissions remain.
     Revoke,
-    /// A changed manifest suspends these scopes until the person consents again.
+    /// A changed manifest suspends the entry's scopes until the person consents again.
     Suspend,
-    /// A later manifest restored what the person had consented to: these scopes are usable again.
+    /// A later manifest restored what the person had consented to, so the entry's scopes are usable again.
     Restore,
-    /// The manifest no longer requests these scopes.
+    /// The entry's scopes are removed because the manifest no longer requests them.
     Prune,
 }
 

@@ -28,17 +28,17 @@ mod tools;
 pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
 pub use presets::Presets;
 
-use fault::Notes;
+use fault::ManifestNotes;
 
 /// The only defined format version.
 pub const SCHEMA_VERSION: &str = "1.0";
-/// Size limit of the canonical form.
+/// Size limit of a manifest in canonical form, in bytes.
 pub const MAX_BYTES: usize = 131_072;
 /// Canonical size from which a manifest gets a warning.
 pub const LARGE_BYTES: usize = 65_536;
-/// Size limit as sent, including white space.
+/// Size limit of a manifest as sent, including white space, in bytes.
 pub const MAX_WRITTEN_BYTES: usize = 4 * MAX_BYTES;
-/// Time limit of a call if the manifest gives none.
+/// Time limit of a tool call if the manifest gives none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// The largest integer that every JSON parser represents exactly.
@@ -61,26 +61,26 @@ pub struct Manifest {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestTool {
-    /// 2 to 32 lower-case letters, digits and underscores.
+    /// Tool name of 2 to 32 lower-case letters, digits and underscores.
     pub name: ToolName,
-    /// Translation key on devices.
+    /// Translation key of the tool's description on devices.
     pub description_i18n_key: String,
-    /// The agent's own text, for devices without a translation.
+    /// The agent's own description of the tool, for devices without a translation.
     pub description_fallback: Option<LocalText>,
     /// Schema of the arguments; always an object.
     pub input: Schema,
-    /// Declared in the same manifest.
+    /// Scope that the tool needs, declared in the same manifest.
     pub scope: ScopeId,
     /// Whether the agent cannot work without the tool.
     pub required: bool,
-    /// Time limit of a call.
+    /// Time limit of a call of the tool.
     pub timeout: Duration,
 }
 
 /// One permission of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestScope {
-    /// For example `filesystem:read`.
+    /// Scope id, for example `filesystem:read`.
     pub id: ScopeId,
     /// Translation key of the label on devices.
     pub label_i18n_key: String,
@@ -97,7 +97,7 @@ pub struct ManifestScope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedManifest {
     pub manifest: Manifest,
-    /// RFC 8785 form.
+    /// The manifest in RFC 8785 canonical form.
     pub canonical: Vec<u8>,
     /// SHA-256 of the canonical form.
     pub hash: Digest,
@@ -114,7 +114,7 @@ impl Manifest {
     /// Validates a manifest that is already parsed. Faults that a parser hides, such as repeated names, are not
     /// detected. The error lists every broken rule with its JSON pointer.
     pub fn check(value: Value, presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
-        let mut notes = Notes::default();
+        let mut notes = ManifestNotes::default();
         read::numbers(&value, "", &mut notes);
         let canonical = digest::canonical(&value);
         if canonical.len() > MAX_BYTES {
@@ -151,7 +151,7 @@ impl Manifest {
         self.scopes.iter().find(|scope| scope.id.as_str() == id)
     }
 
-    /// The manifest as written, including unknown fields.
+    /// The manifest as written by its author, including unknown fields.
     #[must_use]
     pub fn source(&self) -> &Value {
         &self.source
@@ -169,7 +169,7 @@ fn unreadable(why: &JsonError) -> ManifestFaults {
         JsonError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
         JsonError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
         JsonError::Repeated(places) => {
-            let mut notes = Notes::default();
+            let mut notes = ManifestNotes::default();
             for place in places {
                 let message = "stands twice in its object; readers differ on which one counts, leave one".to_owned();
                 notes.fault(ManifestRule::RepeatedName, place, message);

@@ -98,7 +98,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// All text without thinking.
+    /// All text of the content, without thinking.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -113,7 +113,7 @@ impl Content {
         }
     }
 
-    /// Empty for plain text.
+    /// The content blocks; empty for plain text.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         match self {
@@ -188,7 +188,7 @@ impl Block {
 /// A tool-call request of a brain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Repeated in the result.
+    /// Id of the call, which its result repeats.
     #[serde(rename = "toolCallId")]
     pub id: CallId,
     pub name: ToolName,

@@ -7,7 +7,7 @@ use crate::ids::{DeviceId, PersonName};
 use crate::signature::{PublicKey, labelled};
 use crate::time::Timestamp;
 
-/// In characters.
+/// Longest device name, in characters.
 pub const MAX_DEVICE_NAME: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub struct DeviceAssertion {
     /// Public URL of the server.
     pub audience: String,
     pub at: Timestamp,
-    /// Unique per device.
+    /// Random text of the assertion, unique per device, so that it is accepted once.
     pub nonce: String,
 }
 

@@ -33,7 +33,7 @@ pub struct Relation {
     pub ledger: ChainHead,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Incremented by every change.
+    /// Incremented by every change of the relation, for optimistic locking.
     pub revision: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Relation {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RelationState {
     Active,
-    /// Ended permanently.
+    /// The relation has ended permanently.
     Revoked {
         at: Timestamp,
     },
@@ -50,17 +50,17 @@ pub enum RelationState {
 /// A permission that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeGrant {
-    /// Lets a one-time permission be consumed.
+    /// Id of the grant, by which a one-time permission is consumed.
     pub id: GrantId,
     pub scope: ScopeId,
     pub term: GrantTerm,
-    /// The sensitivity at the time of consent; the person is never asked less often than it demands.
+    /// The scope's sensitivity at the time of consent; the person is never asked less often than it demands.
     pub sensitivity: Sensitivity,
     pub given_at: Timestamp,
 }
 
 impl ScopeGrant {
-    /// Whether it has not expired at `now`.
+    /// Whether the granted scope has not expired at `now`.
     #[must_use]
     pub fn holds_at(&self, now: Timestamp) -> bool {
         !matches!(self.term, GrantTerm::Until(end) if now >= end)
@@ -71,14 +71,14 @@ impl ScopeGrant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestRef {
     pub version: u64,
-    /// `None` if the manifest was cleared.
+    /// Hash of the manifest; `None` if it was cleared.
     pub hash: Option<Digest>,
 }
 
 /// Scopes that need new consent after a changed manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReauth {
-    /// Sorted. Granted ones are suspended; the others are new.
+    /// Scopes that need new consent, sorted. Granted ones are suspended; the others are new.
     pub scopes: Vec<ScopeId>,
     /// Version of the current manifest.
     pub version: u64,
@@ -98,10 +98,10 @@ pub struct ScopeRequest {
 pub enum RelationError {
     #[error("the relation has ended")]
     Ended,
-    /// The entry does not follow the last one of this ledger.
+    /// The ledger entry does not follow the last one of this relation's ledger.
     #[error("the entry is not the next one of this relation")]
     NotNext,
-    /// The entry has a different action.
+    /// The ledger entry has another action than the requested one.
     #[error("the entry is of another kind")]
     OtherAction,
 }
@@ -152,8 +152,8 @@ impl Relation {
         self.grants.iter().filter(move |grant| active && grant.holds_at(now) && !self.is_pending(&grant.scope))
     }
 
-    /// The sensitivity that applies: the higher of that at consent and that published now. A lowered sensitivity
-    /// counts only after new consent.
+    /// The sensitivity that applies to a scope: the higher of that at consent and that published now. A lowered
+    /// sensitivity counts only after new consent.
     #[must_use]
     pub fn sensitivity(&self, scope: &ScopeId, published: Sensitivity) -> Sensitivity {
         self.grant(scope).map_or(published, |grant| grant.sensitivity.max(published))
@@ -190,7 +190,7 @@ impl Relation {
         }
     }
 
-    /// The next entry, made by the server.
+    /// The next ledger entry, made by the server.
     fn draft(
         &self,
         action: LedgerAction,
@@ -242,7 +242,7 @@ impl Relation {
         Ok(next)
     }
 
-    /// Applies an entry that ends the relation.
+    /// Applies a ledger entry that ends the relation.
     pub fn revoke(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
         if entry.action != LedgerAction::Revoke {
             return Err(RelationError::OtherAction);
@@ -261,8 +261,8 @@ impl Relation {
         Ok((self.revoke(&entry)?, entry))
     }
 
-    /// Consumes a one-time permission; `None` if it does not exist. The ledger has no entry for this: the signed
-    /// grant stays, and the audit record shows its use.
+    /// Consumes a one-time permission; `None` if no such permission exists. The ledger has no entry for this: the
+    /// signed grant stays, and the audit record shows its use.
     #[must_use]
     pub fn use_once(&self, grant: &GrantId) -> Option<Self> {
         let place = self.grants.iter().position(|one| one.id == *grant && one.term == GrantTerm::Once)?;
@@ -279,7 +279,7 @@ impl Relation {
         self.prune(over, self.accepted, now)
     }
 
-    /// Removes these scopes; `None` if none of them is granted.
+    /// Removes granted scopes; `None` if none of these scopes is granted.
     fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: ManifestRef, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         if scopes.is_empty() || !self.is_active() {
             return None;

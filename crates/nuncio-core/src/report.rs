@@ -17,21 +17,21 @@ pub struct DocumentReport<K> {
     pub valid: bool,
     /// Broken rules, sorted by path.
     pub errors: Vec<DocumentFault>,
-    /// Allowed but probably unintended, or refused by some implementations; sorted by path.
+    /// Findings that are allowed but probably unintended, or refused by some implementations; sorted by path.
     pub warnings: Vec<DocumentFault>,
-    /// The kind of document it was validated as.
+    /// The kind of document that the text was validated as.
     #[serde(skip)]
     pub kind: K,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DocumentFault {
-    /// JSON pointer; empty for the whole document.
+    /// JSON pointer of the fault; empty for the whole document.
     pub path: String,
     pub message: String,
-    /// A value, several, or a description.
+    /// What the document should have contained: a value, several values, or a description.
     pub expected: Value,
-    /// Null if there is nothing to show.
+    /// What the document contained; null if there is nothing to show.
     pub actual: Value,
 }
 
@@ -108,7 +108,7 @@ impl DocumentFault {
         }
     }
 
-    /// The same fault with `path` in front of its own path.
+    /// The same fault with `path` prepended to its own path.
     #[must_use]
     pub fn below(mut self, path: &str) -> Self {
         self.path.insert_str(0, path);

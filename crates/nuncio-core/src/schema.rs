@@ -25,10 +25,10 @@ pub struct Schema {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// Nested beyond [`MAX_DEPTH`].
+    /// The schema is nested beyond [`MAX_DEPTH`].
     #[error("the schema nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Larger than [`MAX_SCHEMA_BYTES`].
+    /// The schema is larger than [`MAX_SCHEMA_BYTES`].
     #[error("the schema is larger than {MAX_SCHEMA_BYTES} bytes")]
     TooLarge,
     /// A schema of tool arguments must require an object.
@@ -40,7 +40,7 @@ pub enum SchemaError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaViolation {
-    /// JSON pointer into the value; empty for the whole.
+    /// JSON pointer into the checked value; empty for the whole value.
     pub pointer: String,
     pub message: String,
 }

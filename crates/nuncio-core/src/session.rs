@@ -15,10 +15,10 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub id: SessionId,
-    /// Everyone else gets "not found".
+    /// The principal that owns the session. For every other caller the session does not exist.
     pub owner: Principal,
     pub agent: AgentName,
-    /// May change with every turn.
+    /// Settings of the session, which may change with every turn.
     pub settings: SessionSettings,
     /// Calls that the client must answer.
     pub pending: Vec<PendingCall>,
@@ -28,15 +28,15 @@ pub struct Session {
     pub running: bool,
     /// Number of the next message.
     pub next_message: u64,
-    /// Replaces older messages that exceed the brain's context window.
+    /// Summary that replaces older messages which exceed the brain's context window.
     pub summary: Option<HistorySummary>,
     pub created_at: Timestamp,
 }
 
-/// A brain's summary of messages that it no longer gets.
+/// A brain's summary of older messages, which the brain no longer gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistorySummary {
-    /// It replaces all messages with a number below this.
+    /// The summary replaces all messages with a number below this.
     pub until: u64,
     pub text: String,
 }
@@ -47,7 +47,7 @@ pub struct SessionSettings {
     /// The agent's tools that the client enabled; `None` enables none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tools: Option<Vec<ToolRef>>,
-    /// Secret values are encrypted.
+    /// Option values of the session; secret ones are encrypted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub options: BTreeMap<OptionName, OptionValue>,
     /// Tools that the client provides and runs.
@@ -71,7 +71,7 @@ impl SessionSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRef {
     pub name: ToolName,
-    /// Whether it may run without asking the client. Stored as sent.
+    /// Whether the tool may run without asking the client. Stored as sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<bool>,
 }
@@ -88,7 +88,7 @@ pub enum OptionValue {
 /// A tool that the client provides and runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientTool {
-    /// Different from the names of the agent's tools.
+    /// Name of the client's tool, different from the names of the agent's tools.
     pub name: ToolName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,
@@ -102,10 +102,10 @@ pub struct ClientTool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
     pub call: ToolCall,
-    /// The permission is bound to these arguments.
+    /// Digest of the call's arguments, to which the permission is bound.
     pub arguments_digest: Digest,
     pub awaits: AwaitedAnswer,
-    /// Whether the brain itself runs it on another server once it is allowed.
+    /// Whether the brain itself runs the call on another server once it is allowed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub elsewhere: bool,
 }

@@ -35,14 +35,14 @@ pub fn labelled(label: &str, value: &impl Serialize) -> Vec<u8> {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// Refuses keys of small order, under which anyone can make a valid signature.
+    /// Makes a public key. Refuses keys of small order, under which anyone can make a valid signature.
     pub fn new(bytes: [u8; 32]) -> Result<Self, InvalidKey> {
         let mut y = bytes;
         y[31] &= 0x7f;
         if SMALL_ORDER.contains(&y) { Err(InvalidKey::Weak) } else { Ok(Self(bytes)) }
     }
 
-    /// Parses base64url; refuses other lengths and weak keys.
+    /// Parses a public key in base64url; refuses other lengths and weak keys.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         Self::new(decode(text).ok_or(InvalidKey::NotAKey)?)
     }
@@ -61,15 +61,15 @@ impl PublicKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// Not 32 bytes in base64url.
+    /// The text is not 32 bytes in base64url.
     #[error("an Ed25519 public key is 32 bytes in base64url without padding")]
     NotAKey,
-    /// A point of small order: anyone could make a valid signature.
+    /// The key is a point of small order, for which anyone could make a valid signature.
     #[error("this public key is weak: anyone could sign with it; make a new one")]
     Weak,
 }
 
-/// The points of small order, without their sign bit.
+/// The Ed25519 points of small order, without their sign bit.
 const SMALL_ORDER: [[u8; 32]; 7] = {
     const fn ends(first: u8, filler: u8, last: u8) -> [u8; 32] {
         let mut bytes = [filler; 32];

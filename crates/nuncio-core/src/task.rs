@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Derived from the call, so that a repeated call after a crash finds the same task.
+    /// Id of the task, derived from the call, so that a repeated call after a crash finds the same task.
     pub id: TaskId,
     pub agent: AgentName,
     pub tool: ToolName,
@@ -26,7 +26,7 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution: Option<ExecutionId>,
     pub created_at: Timestamp,
-    /// Deadline.
+    /// Deadline of the task.
     pub due: Timestamp,
     pub state: TaskState,
 }
@@ -49,7 +49,7 @@ pub enum TaskState {
         at: Timestamp,
         reason: String,
     },
-    /// Cancelled, or past its deadline.
+    /// The task was cancelled, or is past its deadline.
     Withdrawn {
         at: Timestamp,
     },
@@ -100,7 +100,7 @@ impl fmt::Display for TaskError {
 impl std::error::Error for TaskError {}
 
 impl Task {
-    /// Assigns the task; with `over`, also if somebody else has it.
+    /// Assigns the task to `by`; with `over`, also if another person has taken it.
     pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskError> {
         self.open(at)?;
         match &self.state {

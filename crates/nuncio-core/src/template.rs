@@ -11,7 +11,7 @@ pub struct Template(String);
 /// Where the rendered text is used, which decides how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeContext {
-    /// Values are inserted unchanged.
+    /// Plain text: values are inserted unchanged.
     Text,
     /// A URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be a
     /// dot segment, which the sender of the request refuses.
@@ -38,13 +38,13 @@ impl Template {
         &self.0
     }
 
-    /// Whether it has no placeholders.
+    /// Whether the template has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         !["{{", "{%", "{#"].iter().any(|mark| self.0.contains(mark))
     }
 
-    /// Renders the template. In text a missing value is left out; elsewhere it is an error.
+    /// Renders the template. In plain text a missing value is left out; in a URL or header it is an error.
     pub fn render(&self, place: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
         let mut environment = Environment::new();
         // Limits the work, since the input may be as long as a peer likes.

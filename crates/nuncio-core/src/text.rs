@@ -15,7 +15,7 @@ impl LocalText {
         Self(BTreeMap::from([("en".to_owned(), text.into())]))
     }
 
-    /// `None` if there are no texts.
+    /// Makes a localised text; `None` if `texts` is empty.
     #[must_use]
     pub fn in_languages(texts: BTreeMap<String, String>) -> Option<Self> {
         (!texts.is_empty()).then_some(Self(texts))

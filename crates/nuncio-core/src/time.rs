@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// UTC, in milliseconds.
+/// A point in time: UTC, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Timestamp(i64);
@@ -24,20 +24,20 @@ impl Timestamp {
         self.0
     }
 
-    /// `span` later, at most [`Timestamp::LAST`].
+    /// The timestamp `span` later, at most [`Timestamp::LAST`].
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         let sum = self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
         Self(sum).min(Self::LAST)
     }
 
-    /// `span` earlier.
+    /// The timestamp `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The time from now until `later`; zero if that is past.
+    /// The time from this timestamp until `later`; zero if `later` is earlier.
     #[must_use]
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
@@ -57,7 +57,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Layout of the text form.
+/// Layout of a timestamp's text form.
 const FORM: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
 
 impl Timestamp {

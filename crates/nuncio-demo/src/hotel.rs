@@ -13,11 +13,11 @@ mod server;
 mod stay;
 mod tools;
 
-pub use booking::{BookingRequest, Offer, Search};
+pub use booking::{BookingRequest, RoomOffer, RoomSearch};
 pub use error::HotelError;
 pub use inventory::{Room, RoomType};
-pub use ledger::Ledger;
-pub use money::{CURRENCY, Cents};
-pub use reservation::{GuestName, Reservation, ReservationId, Status};
+pub use ledger::HotelLedger;
+pub use money::{CURRENCY, EuroCents};
+pub use reservation::{GuestName, Reservation, ReservationId, ReservationStatus};
 pub use server::HotelServer;
 pub use stay::{MAX_NIGHTS, Stay};

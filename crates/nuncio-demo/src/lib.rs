@@ -1,12 +1,11 @@
-//! Two real MCP servers over stdio, so that Nuncio has something to serve
-//! before its user has written anything.
+//! Two real MCP servers over stdio, so that Nuncio can serve agents before its user has written any.
 //!
-//! - `nuncio demo hotel` – [`hotel()`]: the Grand Hotel. Twelve rooms in a
-//!   SQLite file, and tools to find, book, look up and cancel.
-//! - `nuncio demo script` – [`script()`]: `add`, `lookup`, `echo` and `fail`, whose
-//!   answers are known in advance, for scripted agents and conformance runs.
+//! - `nuncio demo hotel` – [`hotel()`]: the Grand Hotel. Twelve rooms in a SQLite file, and tools to find, book, look
+//!   up and cancel.
+//! - `nuncio demo script` – [`script()`]: `add`, `lookup`, `echo` and `fail`, whose answers are known in advance, for
+//!   scripted agents and conformance runs.
 //!
-//! Standard output belongs to the protocol: nothing here prints to it.
+//! Standard output carries the MCP protocol, so this crate prints nothing to it.
 
 use std::path::Path;
 

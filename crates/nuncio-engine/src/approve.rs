@@ -1,4 +1,4 @@
-//! Approvals: a call waits until somebody other than its caller allows or denies it.
+//! Approvals: a call waits until a person other than its caller allows or denies it.
 
 use crate::ports::Store;
 use crate::runtime::Runtime;
@@ -26,7 +26,7 @@ pub(crate) struct ApprovalPermit {
     pub(crate) by: Principal,
     /// Committed together with the start of the call.
     pub(crate) redeemed: Change,
-    /// Reference for the audit record.
+    /// Reference to the approval, for the audit record.
     pub(crate) approval: ApprovalReference,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum ApprovalReply {
         /// Principal or `policy`, for the audit record.
         by: String,
         failure: ExecutionFailure,
-        /// Reference for the audit record.
+        /// Reference to the approval, for the audit record.
         approval: Option<ApprovalReference>,
     },
 }

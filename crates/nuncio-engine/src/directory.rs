@@ -70,17 +70,17 @@ impl TryFrom<String> for ListingId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryListing {
     pub url: Url,
-    /// DID that the description proved.
+    /// DID that the verified description proved.
     pub did: String,
-    /// Principal that registered it.
+    /// Principal that registered the agent.
     pub by: Principal,
     pub since: Timestamp,
-    /// Time of the last successful check.
+    /// Time of the last successful verification of the listing.
     pub verified: Timestamp,
     pub next_check: Timestamp,
     /// Consecutive failed checks; above zero the listing is stale.
     pub failures: u32,
-    /// Reason of the last failed check.
+    /// Reason of the last failed verification; `None` after a successful one.
     pub problem: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl DirectoryListing {
         ListingId::of(&self.url)
     }
 
-    /// Whether the last check failed.
+    /// Whether the last verification of the listing failed.
     #[must_use]
     pub const fn is_stale(&self) -> bool {
         self.failures > 0
@@ -115,7 +115,7 @@ impl DirectoryListing {
     }
 }
 
-/// Maximum number of listings.
+/// Limits on the number of directory listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectoryLimits {
     pub entries: usize,
@@ -148,12 +148,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Listings with their stored descriptions, by id.
+    /// Directory listings with their stored descriptions, by id.
     pub async fn listings(&self) -> Result<Vec<(DirectoryListing, String)>, EngineError> {
         Ok(self.store.directory().await?)
     }
 
-    /// Creates or replaces a listing.
+    /// Creates or replaces a directory listing.
     pub async fn put_listing(&self, entry: DirectoryListing, description: String) -> Result<(), EngineError> {
         Ok(self.store.commit(vec![Change::PutListing { entry, description }]).await?)
     }

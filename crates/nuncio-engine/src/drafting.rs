@@ -50,11 +50,11 @@ pub struct DraftRequest<'a> {
     pub caller: &'a Caller,
     /// Agent whose brain writes the protocol.
     pub served: &'a Arc<PublishedAgent>,
-    /// What the caller wants, in its own words. The brain treats it as data.
+    /// The caller's request in natural language, which the brain treats as data.
     pub wanted: Value,
-    /// Protocol of the request.
+    /// The protocol over which the request arrived.
     pub by: Protocol,
-    /// Identifies the request; a repetition returns the same draft.
+    /// Idempotency key of the request: a repetition returns the same draft.
     pub once: Idempotency,
     /// Renders the document that both sides accept.
     pub present: &'a (dyn Fn(&DraftId, &Blueprint) -> Value + Send + Sync),
@@ -75,7 +75,7 @@ pub struct Drafts {
 }
 
 impl Drafts {
-    /// Whether drafting is enabled.
+    /// Whether the operator enabled drafting of protocols.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.runtime.limits().drafting != DraftingPolicy::Off

@@ -8,9 +8,9 @@ use crate::ports::store::{Conflict, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// Stable error code.
+    /// Stable code of the error.
     pub code: Code,
-    /// Explanation for people: what was wrong and what to do.
+    /// Message for people: what was wrong and what to do.
     pub message: String,
 }
 

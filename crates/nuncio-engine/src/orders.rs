@@ -12,7 +12,7 @@ use crate::record::Records;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderIssuer {
     pub principal: Principal,
-    /// Operating system account.
+    /// Operating-system account that gave the order.
     pub account: Option<String>,
 }
 

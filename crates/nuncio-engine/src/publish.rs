@@ -30,7 +30,7 @@ pub struct PublishedAgent {
 #[derive(Debug)]
 struct ToolGate {
     places: Arc<Semaphore>,
-    /// In microseconds; zero if unknown.
+    /// Recent duration of the tool's calls in microseconds; zero if unknown.
     latency: AtomicU64,
 }
 

@@ -29,7 +29,7 @@ const PAGE: usize = 1000;
 /// Signed head of the audit chain, kept outside the store, so that a truncated chain is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Number of the last record.
+    /// Number of the last audit record that the checkpoint covers.
     pub seq: u64,
     pub hash: Digest,
     pub at: Timestamp,
@@ -102,7 +102,7 @@ impl Records {
         Ok(self.store.audit_head().await?)
     }
 
-    /// Number of the last stored record, as it grows.
+    /// Number of the last stored audit record, as it grows.
     #[must_use]
     pub fn audit_growth(&self) -> watch::Receiver<u64> {
         self.store.audit_growth()

@@ -1,4 +1,4 @@
-// What a screen reader hears. A stream of words would drown everything else, so an answer is read out
+// Announcements for screen readers. Streaming every word would drown everything else, so an answer is read out
 // sentence by sentence, as each is complete.
 
 import { byId } from "./dom.js";
@@ -7,7 +7,7 @@ const SENTENCE = /^[\s\S]*?(?:[.!?…](?=\s)|[。！？]|\n)/;
 
 let unsaid = "";
 
-/** Says something at once. */
+/** Announces a text at once. */
 export function announce(text) {
   const words = text.trim();
   if (!words) return;
@@ -15,11 +15,11 @@ export function announce(text) {
   const line = document.createElement("p");
   line.textContent = words;
   region.append(line);
-  // Readers speak what is added; what was spoken need not stay.
+  // Screen readers speak added text; spoken text need not stay.
   while (region.childElementCount > 20) region.firstElementChild.remove();
 }
 
-/** Takes a piece of an answer and says what is complete. */
+/** Takes a piece of an answer and announces its complete sentences. */
 export function announcePiece(piece) {
   unsaid += piece;
   for (let match = SENTENCE.exec(unsaid); match; match = SENTENCE.exec(unsaid)) {
@@ -30,7 +30,7 @@ export function announcePiece(piece) {
   if (unsaid.length > 500) announceRest();
 }
 
-/** Says what is left of an answer. */
+/** Announces the remaining text of an answer. */
 export function announceRest() {
   announce(unsaid);
   unsaid = "";

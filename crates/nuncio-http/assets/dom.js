@@ -1,16 +1,16 @@
-// Elements without markup: whatever comes from an agent or a peer only ever becomes text.
+// Creates elements without markup: everything from an agent or a peer is inserted as text.
 
 // The characters of `is_unprintable` in nuncio-core/src/text.rs, but for line breaks and tabs.
 const UNPRINTABLE =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-/** A text with a replacement character for each one that hides or turns around what stands beside it. */
+/** A text in which invisible and direction-changing characters are replaced. */
 export const printable = (text) => String(text ?? "").replace(UNPRINTABLE, "\ufffd");
 
-/** The element of that id. */
+/** The element with that id. */
 export const byId = (id) => document.getElementById(id);
 
-/** A new element. `text` and `on` are what they say; everything else is an attribute. */
+/** A new element. `text` is its content, `on` its listeners; everything else is an attribute. */
 export function element(tag, { text, on, ...attributes } = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -24,8 +24,8 @@ export function element(tag, { text, on, ...attributes } = {}, ...children) {
 }
 
 let made = 0;
-/** An id no other element has. */
+/** An id that no other element has. */
 export const freshId = (what) => `${what}-${++made}`;
 
-/** Whether an error is only the echo of our own `abort()`. */
+/** Whether an error was caused by this script's own `abort()`. */
 export const isAbort = (error) => error?.name === "AbortError";

@@ -1,11 +1,11 @@
-// Runs before the first paint, so that nobody sees the wrong colours or the wrong language first.
+// Runs before the first paint, so that the page never flashes in the wrong theme or language.
 "use strict";
 (() => {
   const kept = (name) => {
     try {
       return localStorage.getItem(name);
     } catch {
-      return null; // Storage may be switched off; then the system's choice holds.
+      return null; // Storage may be disabled; then the system's preference applies.
     }
   };
   const theme = kept("nuncio-theme");

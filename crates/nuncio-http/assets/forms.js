@@ -1,6 +1,6 @@
-// What plain pages and forms gain: moments in the reader's own time, and forms that are sent once.
+// Enhances plain pages and forms: times in the reader's time zone, and forms that are sent once.
 
-/** Every `<time>` below an element in the reader's own time; what the server wrote stays as the title. */
+/** Shows every `<time>` below an element in the reader's time zone; the server's text becomes the title. */
 export function localTimes(root = document) {
   const format = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
   for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
@@ -17,7 +17,7 @@ export function sendOnce() {
       form.dataset.sent = "yes";
     });
   }
-  // A page that comes back from the browser's memory can be sent again.
+  // A page restored from the browser's cache can be sent again.
   addEventListener("pageshow", () => {
     for (const form of document.forms) delete form.dataset.sent;
   });

@@ -1,17 +1,17 @@
-// The switches in the head of every page: light or dark, and the language.
+// The switches in the header of every page: theme and language.
 
 import { byId } from "./dom.js";
 
-/** Keeps a choice for the next visit, where that is possible. */
+/** Stores a choice for the next visit, where that is possible. */
 function keep(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // Then it holds for this visit.
+    // Without storage the choice applies to this visit only.
   }
 }
 
-/** Brings them to life. */
+/** Activates the switches. */
 export function switches() {
   byId("theme").addEventListener("click", () => {
     const root = document.documentElement;

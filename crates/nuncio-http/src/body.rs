@@ -13,11 +13,12 @@ use nuncio_engine::{Engine, EngineError, Identity};
 use crate::budget::{BodyBudget, BudgetAccount, ReservedBytes};
 use crate::caller::{ClientAddress, known_caller};
 
-/// A body that is too large is read and discarded up to this multiple of its limit.
+/// A request body that is too large is read and discarded up to this multiple of its limit.
 const DISCARD_FACTOR: usize = 8;
 /// Size limit, in bytes, before the caller is identified.
 const MAX_UNIDENTIFIED: usize = 64 * 1024;
-/// Size limit, in bytes, where no credential is needed, or where the credential is in the body or signs it.
+/// Size limit of a request body, in bytes, where no credential is needed, or where the credential is in the body or a
+/// signature over the body.
 const MAX_WITHOUT_CREDENTIAL: usize = 1024 * 1024;
 /// Limit on JSON values in a body of an identified caller.
 const MAX_VALUES: usize = 100_000;
@@ -42,7 +43,7 @@ pub struct BodyLimits {
 pub enum CredentialLocation {
     /// In a header, checked before the body is read.
     Header,
-    /// In the body, or a signature over it.
+    /// The credential is in the request body, or is a signature over it.
     Body,
 }
 
@@ -54,13 +55,13 @@ struct RequestLimits {
 }
 
 impl BodyLimits {
-    /// Copy with a lower size limit.
+    /// Copy of these body limits with a lower size limit.
     #[must_use]
     pub fn at_most(&self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self.clone() }
     }
 
-    /// Reads a request body. Its size counts against the budget until the returned bytes are dropped.
+    /// Reads a request body, whose size counts against the budget until the returned bytes are dropped.
     pub async fn read(
         &self,
         engine: &Engine,
@@ -99,8 +100,9 @@ impl BodyLimits {
     }
 }
 
-/// Reads the body up to the limit. The rest of a body that exceeds the limit or the budget is read and discarded, up
-/// to a point; otherwise a client that is still sending would see a broken connection instead of the error response.
+/// Reads the request body up to the limit. The rest of a body that exceeds the limit or the budget is read and
+/// discarded, up to a point; otherwise a client that is still sending would see a broken connection instead of the
+/// error response.
 async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) -> Result<Bytes, EngineError> {
     let limit = allowed.bytes;
     let mut held = Some(held);

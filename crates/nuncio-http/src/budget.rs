@@ -19,11 +19,11 @@ struct UsedBytes {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// Account that bytes are charged to.
+/// Account to which the bytes of a request body are charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BudgetAccount {
     Identified,
-    /// Client address, if known.
+    /// A caller that is not identified, by client address if known.
     Unidentified(Option<IpAddr>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct ReservedBytes {
     bytes: usize,
 }
 
-/// Error: the budget is used up.
+/// Error: the memory budget for request bodies is used up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded;
 
@@ -55,7 +55,7 @@ impl BodyBudget {
 }
 
 impl ReservedBytes {
-    /// Charges more bytes.
+    /// Charges more bytes to the account.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let total = self.budget.total;
         let mut used = self.budget.lock();

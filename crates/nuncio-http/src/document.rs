@@ -9,13 +9,13 @@ use crate::etag::{etag, has_etag};
 /// Cache policy of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// Any cache may store it for a minute.
+    /// Any cache may store the document for a minute.
     Public,
-    /// No shared cache may store it, because it is for one reader.
+    /// No shared cache may store the document, because it is for one reader.
     Private,
 }
 
-/// JSON document with its `ETag`.
+/// A JSON document with its `ETag`.
 #[derive(Debug, Clone)]
 pub struct CacheableDocument {
     bytes: Bytes,

@@ -30,9 +30,9 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
     None,
-    /// `respond-async`.
+    /// The request prefers an immediate answer (`respond-async`).
     Async,
-    /// `wait=SECONDS`.
+    /// The request prefers to wait this long (`wait=SECONDS`).
     Wait(Duration),
 }
 

@@ -23,7 +23,7 @@ impl Network {
         (prefix <= width).then_some(Self { base, prefix })
     }
 
-    /// IPv4-mapped IPv6 addresses count as IPv4.
+    /// Whether the network contains the address. IPv4-mapped IPv6 addresses count as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.base, address.to_canonical()) {

@@ -14,9 +14,10 @@ mod tests;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// `message` if the stream gives none.
+    /// Event type; `message` if the stream gives none.
     pub event: String,
-    /// Lines joined by `\n`.
+    /// The event's data lines joined by `
+    /// `.
     pub data: String,
     /// The last id of the stream, for `Last-Event-ID` when resuming after this event.
     pub id: Option<Arc<str>>,
@@ -25,14 +26,14 @@ pub struct SseEvent {
 /// Limits on buffered data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Bytes of one line.
+    /// Largest number of bytes of one line.
     pub line: usize,
-    /// Bytes of one event's data and name.
+    /// Largest number of bytes of one event's data and name.
     pub event: usize,
 }
 
 impl Default for SseLimits {
-    /// 8 MiB each.
+    /// Limits of 8 MiB each.
     fn default() -> Self {
         Self { line: 8 * 1024 * 1024, event: 8 * 1024 * 1024 }
     }
@@ -132,8 +133,8 @@ impl SseDecoder {
         self.ready.pop_front()
     }
 
-    /// Ends the stream and returns an event that lacks only its blank line. The specification drops it, since it may
-    /// be truncated; a caller that can tell (its data is complete JSON) may still use it.
+    /// Ends the stream and returns a last event that lacks only its blank line. The specification drops such an event,
+    /// since it may be truncated; a caller that can tell (its data is complete JSON) may still use it.
     #[must_use]
     pub fn finish(mut self) -> Option<SseEvent> {
         if self.failed.is_none() && !self.line.is_empty() {
@@ -155,7 +156,7 @@ impl SseDecoder {
         self.retry
     }
 
-    /// Ends a line; `part` is the rest of it that is not in the buffer.
+    /// Ends a line; `part` is the end of the line that is not in the buffer.
     fn end_line(&mut self, part: &[u8]) -> Result<(), SseTooLarge> {
         self.check_line(part)?;
         if self.line.is_empty() {

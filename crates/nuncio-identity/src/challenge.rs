@@ -23,7 +23,7 @@ pub struct Challenge {
     /// Error code of ANP-02, such as `invalid_nonce`.
     pub error: Option<String>,
     pub description: Option<String>,
-    /// Nonce the client must use in its next signature.
+    /// Nonce that the client must use in its next signature.
     pub nonce: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Challenge {
         format!("DIDWba {}", auth_params::write(members))
     }
 
-    /// JSON response body with the same content as the header.
+    /// The challenge as a JSON response body, with the same content as the header.
     #[must_use]
     pub fn to_json(&self, status: u16) -> Value {
         let mut body = Map::new();
@@ -107,7 +107,7 @@ pub fn satisfiable_components<S: AsRef<str>>(components: &[S], headers: &dyn Hea
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessGrant {
     pub access_token: String,
-    /// Lifetime in seconds.
+    /// Lifetime of the access token in seconds.
     pub expires_in: Option<u64>,
     pub scope: Option<String>,
 }

@@ -8,9 +8,9 @@ use crate::legacy::LegacyClaim;
 /// Credentials of a request, parsed but not verified.
 #[derive(Debug, Clone)]
 pub enum Credentials {
-    /// `Authorization: Bearer …`.
+    /// A bearer token: `Authorization: Bearer …`.
     Bearer(String),
-    /// `Signature-Input` and `Signature`.
+    /// A message signature: `Signature-Input` and `Signature`.
     Signature(Box<SignatureClaim>),
     /// `Authorization: DIDWba …`, the header of clients before ANP 1.1.
     Legacy(Box<LegacyClaim>),
@@ -19,7 +19,7 @@ pub enum Credentials {
 /// The signing schemes that a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptedSchemes {
-    /// RFC 9421 message signatures.
+    /// Whether RFC 9421 message signatures are accepted.
     pub signature: bool,
     /// The `DIDWba` header of clients before ANP 1.1.
     pub legacy: bool,

@@ -140,7 +140,8 @@ impl Did {
         last.and_then(Result::ok).unwrap_or(Fingerprint::None)
     }
 
-    /// Host and path without the fingerprint, such as `example.com:user:alice`. It stays the same when the key changes.
+    /// Host and path of the DID without the fingerprint, such as `example.com:user:alice`; unchanged when the key
+    /// changes.
     #[must_use]
     pub fn stable_subject(&self) -> &str {
         let rest = &self.text[PREFIX.len()..];

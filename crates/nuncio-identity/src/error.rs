@@ -15,7 +15,7 @@ pub enum AuthError {
     /// The signature is too old, dated in the future, or expired.
     #[error("{0}")]
     Timestamp(&'static str),
-    /// The DID is malformed, has no document, or the document does not belong to it.
+    /// The DID is malformed or has no document, or the document does not belong to the DID.
     #[error("{0}")]
     Did(String),
     #[error("{0}")]
@@ -38,7 +38,7 @@ pub enum AuthError {
     /// The document of the DID names a successor.
     #[error("{requested} has been replaced by {current}")]
     Superseded { requested: Did, current: Did },
-    /// The replay memory is full.
+    /// The replay memory is full, so the request is refused for now.
     #[error("too many signed requests at once; try again in a minute")]
     Busy,
 }
@@ -62,7 +62,7 @@ impl AuthError {
         }
     }
 
-    /// HTTP status of the response.
+    /// HTTP status of the error response.
     #[must_use]
     pub const fn status(&self) -> u16 {
         match self {

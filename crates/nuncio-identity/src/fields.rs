@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 /// A collection of HTTP header fields.
 pub trait HeaderFields {
-    /// The value of a field: all lines of that name, trimmed and joined by `, `. `None` if there is no such line, or if
-    /// one of them is not UTF-8.
+    /// The value of a header field: all lines of that name, trimmed and joined by `, `. `None` if there is no such
+    /// line, or if one of them is not UTF-8.
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 

@@ -19,7 +19,7 @@ use std::fmt;
 
 use crate::fields::HeaderFields;
 
-/// Label of the signatures we make. It is preferred when a request has several signatures.
+/// Label of the signatures that this crate makes; preferred when a request has several signatures.
 pub const LABEL: &str = "sig1";
 
 /// The parts of an HTTP request that a signature can cover.
@@ -29,7 +29,7 @@ pub struct SignedRequest<'a> {
     /// The absolute URL the client requested, as sent: scheme, host, path and query.
     pub target_uri: &'a str,
     pub headers: &'a dyn HeaderFields,
-    /// An empty slice means no body.
+    /// Request body; an empty slice means no body.
     pub body: &'a [u8],
 }
 

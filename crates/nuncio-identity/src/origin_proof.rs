@@ -21,18 +21,18 @@ const COMPONENTS: [&str; 3] = ["@method", "@target-uri", "content-digest"];
 /// The parts of a JSON-RPC request that an origin proof covers.
 #[derive(Debug, Clone, Copy)]
 pub struct OriginRequest<'a> {
-    /// The JSON-RPC method name.
+    /// JSON-RPC method name of the request.
     pub method: &'a str,
-    /// `params.meta`.
+    /// The request's `params.meta`.
     pub meta: &'a Value,
-    /// `params.body`.
+    /// The request's `params.body`.
     pub body: &'a Value,
 }
 
 /// An origin proof in its wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginProof {
-    /// Digest of the canonical request.
+    /// Digest of the canonical request, as sent in the proof.
     pub content_digest: String,
     /// Covered components and parameters, as in RFC 9421.
     pub signature_input: String,
@@ -113,7 +113,7 @@ pub struct OriginClaim {
 }
 
 impl OriginProof {
-    /// The value of `params.auth`.
+    /// The proof as the value of `params.auth`.
     #[must_use]
     pub fn to_auth(&self) -> Value {
         json!({ "scheme": SCHEME, "origin_proof": self.to_json() })

@@ -95,13 +95,13 @@ impl ProofError {
 pub struct Proof<'a> {
     pub suite: ProofSuite,
     pub purpose: &'a str,
-    /// The key reference, as written.
+    /// Reference to the key that made the proof, as written.
     pub verification_method: &'a str,
     pub created: Option<Timestamp>,
     pub expires: Option<Timestamp>,
     /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
-    /// Challenge of the verifier.
+    /// Challenge of the verifier that the proof must contain.
     pub challenge: Option<&'a str>,
     value: &'a str,
     members: &'a Map<String, Value>,
@@ -110,7 +110,7 @@ pub struct Proof<'a> {
 /// Whether the document's `@context` enters the hash of the proof options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Context {
-    /// As W3C Data Integrity specifies: it is part of the options.
+    /// The domain is part of the signed options, as W3C Data Integrity specifies.
     WithOptions,
     /// Left out: the older form of ANP's SDK, and object proofs.
     Apart,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use nuncio_core::ids::ScopeId;
 
-/// Limit of different tools and scopes over the whole history.
+/// Limit of different tools and scopes over all manifests of an agent.
 pub const MAX_NAMES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -81,7 +81,7 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
     }
 }
 
-/// A first manifest: connected people have consented to nothing yet.
+/// Reports a first manifest, to which no person has consented yet.
 fn added(new: &ParsedManifest<'_>, report: &mut Report) {
     if new.scopes.is_empty() {
         report.finding(ChangeRule::ManifestAdded, Change::at(""));
@@ -123,7 +123,7 @@ fn unreadable(
     everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
 }
 
-/// One finding per scope, or one without a scope if there are none.
+/// Reports one finding per scope, or one without a scope if there are none.
 fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, change: &Change<'_>, report: &mut Report) {
     let scopes: std::collections::BTreeSet<&str> = scopes.collect();
     if scopes.is_empty() {
@@ -134,7 +134,7 @@ fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, chang
     }
 }
 
-/// A change before its rule is known.
+/// A change of the manifest before its rule is known.
 #[derive(Debug, Clone, Default)]
 struct Change<'a> {
     pointer: String,

@@ -53,7 +53,7 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// 400,000 steps: ordinary pairs need a few hundred, hostile ones end in well under a second.
+    /// A budget of 400,000 steps: ordinary pairs need a few hundred, hostile ones end in well under a second.
     fn default() -> Self {
         Self::new(400_000)
     }
@@ -87,7 +87,7 @@ pub enum ComparisonOutcome {
     Compatible,
     /// Proved: at least one finding has a witness.
     Breaking,
-    /// Neither is proved. Callers treat it as breaking.
+    /// Neither result is proved. Callers treat this as breaking.
     Unknown,
 }
 
@@ -184,7 +184,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
     Ok(Comparison { outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown }, findings })
 }
 
-/// Tries generated values for undecided findings. What stays undecided is unknown.
+/// Tries generated values for undecided findings, which otherwise stay unknown.
 fn try_harder(
     lowering: &mut Lowering<'_>,
     referee: &Referee<'_>,

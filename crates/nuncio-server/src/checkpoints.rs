@@ -20,13 +20,13 @@ use file::CheckpointFile;
 
 const FILE: &str = "audit-checkpoints.jsonl";
 
-/// The longest time that a record is without a checkpoint behind it while the server runs.
+/// Longest time that a record has no checkpoint after it while the server runs.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The number of records after which one is written sooner.
+/// Number of records after which a checkpoint is written sooner.
 const EVERY_RECORDS: u64 = 1000;
 
-/// The number of lines at which old ones are dropped.
+/// Number of lines at which old checkpoints are dropped.
 const MAX_LINES: usize = 1024;
 
 const KEPT_LINES: usize = 512;
@@ -59,8 +59,8 @@ impl Checkpoints {
         self.file.read()
     }
 
-    /// Writes the checkpoint of a start, behind what recovery recorded, and warns of what makes it weak. A server with
-    /// a damaged record starts all the same: `nuncio audit verify` names the place.
+    /// Writes the checkpoint at a start, after the records of recovery, and warns about weaknesses. A server with a
+    /// damaged record starts nevertheless: `nuncio audit verify` names the position.
     pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
         let head = engine.records().audit_head().await?;
         match self.read() {
@@ -102,8 +102,8 @@ impl Checkpoints {
         Ok(head.seq)
     }
 
-    /// Drops the oldest lines. The later ones cover the same records, so nothing is lost, unless an old line is at
-    /// odds with the chain: then all stay, since that line is the evidence.
+    /// Drops the oldest lines. The later ones cover the same records, so nothing is lost, unless an old line
+    /// contradicts the chain: then all stay as evidence.
     async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
         let (old, kept) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
         let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
@@ -120,8 +120,8 @@ impl Checkpoints {
         self.file.replace(&old_pruned.into_iter().chain(kept).cloned().collect::<Vec<_>>())
     }
 
-    /// Deletes the audit records that ended before a time, as far as they are the oldest ones. What is left is proved
-    /// by a signed line that says up to which record was deleted.
+    /// Deletes the audit records that ended before a time, from the oldest on. The remaining records stay verifiable by
+    /// a signed line with the number of the last deleted record.
     pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
         let checkpoints = self.read()?;
@@ -140,7 +140,7 @@ impl Checkpoints {
         Ok(count)
     }
 
-    /// Writes checkpoints by count and by time until `stop`, and a last one then.
+    /// Writes checkpoints by count and by time until `stop`, and a last one at the end.
     pub(crate) async fn run_periodically(&self, engine: Engine, stop: CancellationToken) {
         let mut growth = engine.records().audit_growth();
         let mut next = growth.borrow().saturating_add(EVERY_RECORDS);

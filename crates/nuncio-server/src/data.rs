@@ -1,4 +1,4 @@
-//! The data directory: one process at a time, files that only their owner may read.
+//! The data directory: used by one process at a time, with files that only their owner may read.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
@@ -20,19 +20,19 @@ pub(crate) use files::PrivateFiles;
 pub(crate) use hotel::move_hotel;
 
 const SECRET_KEY: &str = "secret.key";
-/// The name of a new directory's key until its database exists.
+/// Name of a new directory's key file until its database exists.
 const FIRST_SECRET_KEY: &str = "secret.key.first";
 
-/// How many bytes must fit on the disk before a server starts.
+/// Number of bytes that must fit on the disk before a server starts.
 const SPACE: usize = 256 * 1024;
 
-/// How long a start waits before it looks again whether there is space.
+/// How long a start waits before it checks the disk space again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A start that waits says so once in this many tries.
+/// A waiting start logs a warning once in this many tries.
 const TRIES_PER_WARNING: u64 = 30;
 
-/// An opened data directory. The lock is held until it is dropped, or the process dies.
+/// An open data directory, locked until it is dropped or the process dies.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -47,7 +47,7 @@ impl Drop for DataDir {
 }
 
 impl DataDir {
-    /// Opens the directory, making it where there is none.
+    /// Opens the data directory, creating it if needed.
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let unusable = |what: &str, error: &std::io::Error| {
             if is_full(error) {
@@ -78,7 +78,7 @@ impl DataDir {
         }
     }
 
-    /// Opens the directory for a server. While its disk is full, this waits and says so.
+    /// Opens the data directory for a server. Waits and logs while its disk is full.
     pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, StartError> {
         for tries in 0_u64.. {
             match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
@@ -94,7 +94,7 @@ impl DataDir {
         unreachable!("there are more numbers than tries");
     }
 
-    /// Writes a file of some size and removes it.
+    /// Writes a file of some size and removes it, to check the disk space.
     fn check_space(&self) -> Result<(), StartError> {
         let file = self.path.join("space-check");
         let written =
@@ -153,7 +153,7 @@ impl DataDir {
         bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not hold a key of 32 bytes"))
     }
 
-    /// Gives the key of a new directory its name, now that there is a database.
+    /// Gives the key file of a new directory its final name, now that the database exists.
     pub fn keep_secret_key(&self) -> Result<(), StartError> {
         let first = self.path.join(FIRST_SECRET_KEY);
         if !first.exists() {
@@ -164,7 +164,7 @@ impl DataDir {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// The key that signs the audit chain's checkpoints, made at first need.
+    /// The key that signs audit checkpoints, created at first use.
     pub fn audit_key(&self) -> Result<Ed25519KeyPair, StartError> {
         self.signing_key("audit.key")
     }
@@ -174,7 +174,7 @@ impl DataDir {
         self.signing_key("webhook.key")
     }
 
-    /// The key that signs the access tokens of people's devices, made at first need.
+    /// The key that signs the tokens of people's devices, created at first use.
     pub fn people_key(&self) -> Result<Ed25519KeyPair, StartError> {
         self.signing_key("people.key")
     }
@@ -206,7 +206,7 @@ impl DataDir {
         Ok(PrivateFiles::new(&path))
     }
 
-    /// The files in it that only their owner may read.
+    /// The private files in the data directory.
     pub(crate) fn private_files(&self) -> PrivateFiles {
         PrivateFiles::new(&self.path)
     }

@@ -8,7 +8,7 @@ use nuncio_engine::ports::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StartError {
-    /// For `nuncio explain`.
+    /// Error code, for `nuncio explain`.
     pub code: Code,
     pub message: String,
 }

@@ -1,5 +1,4 @@
-//! Accepting connections: bounded in number, their heads bounded in time and size, TLS where asked
-//! for, and a graceful end.
+//! Accepts connections: limited in number, request heads limited in time and size, optional TLS, and graceful shutdown.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,27 +32,27 @@ use stream::ConnectionStream;
 pub(crate) use unidentified::Runtimes;
 use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
 
-/// How many bytes a request's head may take.
+/// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-/// The same over HTTP/2, where a connection has many requests at once.
+/// Size limit of a request head over HTTP/2, where a connection has many requests at once, in bytes.
 const MAX_HTTP2_HEAD: u32 = 32 * 1024;
-/// How many requests one HTTP/2 connection carries at once.
+/// Number of concurrent requests per HTTP/2 connection.
 const MAX_STREAMS: u32 = 256;
-/// How many bytes of bodies an HTTP/2 connection may send before somebody reads them.
+/// Number of body bytes that an HTTP/2 connection may send before they are read.
 const CONNECTION_WINDOW: u32 = 256 * 1024;
-/// The same for one request of an HTTP/2 connection.
+/// Number of body bytes that one HTTP/2 request may send before they are read.
 const STREAM_WINDOW: u32 = 128 * 1024;
-/// How long a connection of a known caller may be idle. Proxies keep theirs for up to two minutes and would see a
-/// broken connection if we closed it first.
+/// How long a connection of an identified caller may be idle. Proxies keep theirs for up to two minutes and would see a
+/// broken connection if the server closed it first.
 const IDLE_TIME: Duration = Duration::from_secs(180);
-/// How long a connection in the reserve may be without a request.
+/// How long a connection in the reserve may have no request.
 const RESERVED_IDLE_TIME: Duration = Duration::from_secs(2);
-/// How long the other end has to close its connection once it was told to.
+/// How long the peer has to close its connection after the server did.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
-/// How many descriptors are left for the store, the admin socket, programs and calls to others.
+/// Number of file descriptors reserved for the store, the admin socket, programs and outgoing requests.
 const OTHER_DESCRIPTORS: u64 = 512;
 
-/// Raises the limit on open files to what the system allows, and says how many connections fit below it.
+/// Raises the limit of open files to the system's maximum, and returns how many connections fit below it.
 pub(crate) fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -65,7 +64,7 @@ pub(crate) fn raise_descriptor_limit() -> usize {
     usize::try_from(left).unwrap_or(usize::MAX)
 }
 
-/// How connections are taken.
+/// Accepts the connections of a listener.
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     pub(crate) app: Router,
@@ -76,16 +75,16 @@ pub(crate) struct Acceptor {
     pub(crate) runtimes: Arc<Runtimes>,
 }
 
-/// How long things on a connection may take.
+/// Time limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionTimes {
     pub(crate) head: Duration,
-    /// Until the other end reads what waits to be written.
+    /// Time until the peer reads data that waits to be written.
     pub(crate) write: Duration,
 }
 
 impl Acceptor {
-    /// Takes connections until told to stop, then lets those that are open finish until `closed`.
+    /// Accepts connections until stopped, then lets the open ones finish until `closed`.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken, closed: CancellationToken) {
         let open = TaskTracker::new();
         // From here on this runtime watches it, not the one on which it was bound.
@@ -194,7 +193,7 @@ impl ConnectionTimes {
     }
 }
 
-/// The server as one connection sees it: every request carries the connection and the address of its other end.
+/// The HTTP service of one connection: adds the connection and its peer address to every request.
 struct ConnectionService {
     app: TowerToHyperService<Router>,
     open: Arc<OpenConnection>,

@@ -12,7 +12,7 @@ use crate::error::StartError;
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramRules {
     pub(crate) data: PathBuf,
-    /// The operator accepts programs that cannot be confined.
+    /// Whether the operator accepts programs that cannot be confined.
     pub(crate) unconfined: bool,
 }
 

@@ -64,10 +64,10 @@ pub struct Options {
     pub caller_type: String,
     /// Decides which protocol versions are accepted.
     pub rule: VersionRule,
-    /// Timeout of one request and its response.
+    /// Timeout of one HTTP request and its response.
     pub exchange: Duration,
-    /// Sent as `Prefer: wait`: how long the provider may hold its response while the skill runs. The provider may
-    /// ignore it.
+    /// How long the provider may hold its response while the skill runs, sent as `Prefer: wait`. The provider may
+    /// ignore the value.
     pub hold: Duration,
     /// Limit on the pages read of one index.
     pub pages: usize,

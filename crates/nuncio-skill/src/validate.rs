@@ -37,7 +37,7 @@ pub(crate) use actual_value::actual_value;
 #[cfg(feature = "client")]
 pub(crate) use actual_value::type_name;
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
-pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
+pub use version::{IncompatibleVersion, VersionRule, compatibility, declared_protocol};
 
 use crate::schema::{error_schema, json_definitions};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
@@ -143,13 +143,13 @@ documents!(SkillDescriptor, SkillIndex, InvocationRequest, InvocationResponse, E
 /// Kinds of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// §3.
+    /// A skill descriptor (§3).
     SkillDescriptor,
-    /// §4.3.
+    /// A skill index (§4.3).
     SkillIndex,
-    /// §5.3.
+    /// An invocation request (§5.3).
     InvocationRequest,
-    /// §5.4.
+    /// An invocation response (§5.4).
     InvocationResponse,
     /// §8.2. The published schema has no definition of this name.
     ErrorResponse,
@@ -164,7 +164,7 @@ impl Kind {
         Self::ErrorResponse,
     ];
 
-    /// Name in the published schema.
+    /// Name of the document kind in the published schema.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ pub use socket::{Socket, SocketMessage, tungstenite};
 pub struct A2hResponse {
     pub status: u16,
     pub headers: HeaderMap,
-    /// `Null` if the body is no JSON.
+    /// Response body as JSON; `Null` if it is not JSON.
     pub body: Value,
 }
 
@@ -61,7 +61,7 @@ impl AnonymousA2hClient {
         &self.url
     }
 
-    /// Sends a request below `/a2h`.
+    /// Sends a request to a path below `/a2h`.
     pub async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<&Value>) -> A2hResponse {
         self.try_send(method, path, token, body, &[]).await.unwrap()
     }
@@ -206,7 +206,7 @@ impl Handset {
         &self.key
     }
 
-    /// Body of a request for a new token.
+    /// Body of a request for a new device token.
     #[must_use]
     pub fn assertion(&self, at: Timestamp) -> Value {
         let mut nonce = [0_u8; 16];
@@ -233,15 +233,15 @@ impl Handset {
         self.send(Method::PATCH, &format!("/agents/{agent}"), &json!({"capability_manifest": manifest})).await
     }
 
-    /// Creates an agent. Returns its id and token.
+    /// Creates an agent account and returns its id and token.
     pub async fn make_agent(&self, body: &Value) -> (String, String) {
         let answer = self.send(Method::POST, "/agents", body).await;
         let data = answer.data();
         (data["id"].as_str().unwrap().to_owned(), data["token"].as_str().unwrap().to_owned())
     }
 
-    /// Sends a consent: the first response names the entry to sign, the second request has it signed. A response that
-    /// needs no signature is returned as it is.
+    /// Sends a consent: the first response names the ledger entry to sign, the second request has it signed. A response
+    /// that needs no signature is returned unchanged.
     pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> A2hResponse {
         let asked = self.send(method.clone(), path, &body).await;
         if asked.refusal() != (428, "CONSENT_UNSIGNED") {

@@ -12,28 +12,28 @@ use tokio::sync::watch;
 
 use crate::eventually;
 
-/// Clones share the time.
+/// A clock that stands still until a test moves it. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: Arc<watch::Sender<Timestamp>>,
     sleepers: Arc<Sleepers>,
 }
 
-/// Moments that are being waited for.
+/// Times that sleeping tasks wait for.
 #[derive(Debug, Default)]
 struct Sleepers {
     next: AtomicU64,
     moments: Mutex<HashMap<u64, Timestamp>>,
 }
 
-/// Removed on drop.
+/// One sleeping task; removed from the list on drop.
 struct Sleeper {
     number: u64,
     among: Arc<Sleepers>,
 }
 
 impl ManualClock {
-    /// Starts at `2026-11-15T11:00:00Z`.
+    /// A clock that starts at `2026-11-15T11:00:00Z`.
     #[must_use]
     pub fn new() -> Self {
         let now = Arc::new(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000)));
@@ -45,7 +45,7 @@ impl ManualClock {
         self.now.send_modify(|now| *now = now.after(span));
     }
 
-    /// Waits until somebody sleeps for exactly that time, so that moving the clock wakes them.
+    /// Waits until a task sleeps for exactly that time, so that moving the clock wakes the task.
     pub async fn someone_waits_for(&self, span: Duration) {
         let moment = self.now().after(span);
         eventually("someone waits for the clock", async || {

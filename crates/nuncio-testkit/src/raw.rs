@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 #[derive(Debug, Clone)]
 pub struct RawAnswer {
     pub status: u16,
-    /// Names in lower case.
+    /// Response headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -44,14 +44,14 @@ impl RawAnswer {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Body as JSON; panics if the content type is another.
+    /// The response body as JSON; panics if the content type is another.
     #[must_use]
     pub fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// Code of an AAP error.
+    /// Error code of an AAP error response.
     #[must_use]
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()

@@ -59,7 +59,7 @@ impl EventStream {
         }
     }
 
-    /// Next event; `None` at the end.
+    /// The next event of the stream; `None` at the end.
     pub async fn event(&mut self) -> Option<Sse> {
         loop {
             if let Some(event) = Sse::read(&self.block().await?) {

@@ -22,8 +22,8 @@ pub struct SentConfirmation {
 }
 
 impl Peer {
-    /// Sends a message under a client message id. However often that is done, by this process or a later one, one
-    /// message is sent. Returns its number; `None` if an earlier attempt was accepted, which
+    /// Sends a message under a client message id. However often this is done, by this process or a later one, one
+    /// message is sent. Returns the message's number; `None` if an earlier attempt was accepted, which
     /// [`PeerHandler::on_sent`](super::PeerHandler::on_sent) reports.
     pub async fn send_as(
         &self,
@@ -48,7 +48,8 @@ impl Peer {
         }
     }
 
-    /// Handles a message by the person of this device: a confirmation if this device sent it, else it is opened.
+    /// Handles a message by the person of this device: a confirmation if this device sent the message, otherwise a
+    /// message to open.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let this = self.with_party(|party| party.owner_device().map(|(_, device)| device.clone())).await?;
         if this.is_some() && posted.post.device == this {

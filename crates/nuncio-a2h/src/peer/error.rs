@@ -31,7 +31,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Whether a retry may succeed.
+    /// Whether sending again may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -57,7 +57,7 @@ pub enum ToolError {
     Failed { code: ErrorCode, message: Option<String> },
     #[error("the agent's manifest has no tool {0}")]
     Undeclared(ToolName),
-    /// It may or may not have run.
+    /// No answer arrived in time; the tool may or may not have run.
     #[error("no device of the person answered in time")]
     NoAnswer,
     #[error("the call was not sent: {0}")]

@@ -20,7 +20,7 @@ impl Peer {
     /// Accepts a device by the key fingerprint that the person saw.
     ///
     /// # Errors
-    /// No such keys wait, or they have another fingerprint.
+    /// No keys of this device wait for a decision, or they have another fingerprint.
     pub async fn accept_key(&self, owner: &Recipient, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
         let (asked, accepted, seen) = (owner.clone(), device.clone(), *seen);
         self.with_party(move |party| party.accept_key(&asked, &accepted, &seen)).await??;
@@ -28,7 +28,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Stops trusting a device, even if others vouch for it.
+    /// Stops trusting a device, even if other devices endorse it.
     pub async fn remove_keys(&self, owner: &Recipient, device: &DeviceId) -> Result<(), SendError> {
         let (asked, removed) = (owner.clone(), device.clone());
         self.with_party(move |party| party.remove(&asked, &removed)).await??;
@@ -36,7 +36,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the keys of a predecessor device vouch for this one, and publishes that.
+    /// Endorses this device with the keys of a predecessor device from a backup, and publishes the endorsement.
     pub async fn vouch_by_backup(&self, restored: RestoredKeys) -> Result<(), SendError> {
         let now = self.now();
         self.with_party(move |party| party.endorse_from_backup(&restored, now)).await??;

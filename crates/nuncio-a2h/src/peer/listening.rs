@@ -8,10 +8,10 @@ use nuncio_identity::seal::{RelayMetadata, StreamOpener};
 use super::{Peer, lock};
 use crate::wire::stream::StreamNews;
 
-/// Limit of concurrent streams.
+/// Limit of concurrent incoming streams.
 const MOST: usize = 64;
 
-/// Event of a stream: a message that is read while it is written.
+/// Event of an incoming stream: a message that is read while it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     pub conversation: ConversationId,
@@ -41,7 +41,7 @@ pub(super) struct IncomingStream {
 type StreamKey = (ConversationId, StreamId);
 
 impl Peer {
-    /// Handles a stream event; it is never repeated.
+    /// Handles an event of an incoming stream, which is never repeated.
     pub(super) async fn receive_stream(&self, news: StreamNews) {
         match news {
             StreamNews::Start {
@@ -117,7 +117,7 @@ impl Peer {
         self.report_stream((name, sender), StreamEventKind::Begun).await;
     }
 
-    /// Opens a frame of a known stream; a frame that does not open ends it.
+    /// Opens a frame of a known stream; a frame that does not open ends the stream.
     async fn receive_stream_frame(
         &self,
         name: StreamKey,

@@ -19,11 +19,11 @@ const SWEEP: usize = 256;
 /// How long a message that is no call is retried.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Permission to seal and send one message, until it is dropped.
+/// Permission to seal and send one message; released on drop.
 #[derive(Debug)]
 pub(super) struct SendSlot {
     pub(super) conversation: ConversationId,
-    /// Deadline of the message.
+    /// Deadline for sending the message.
     pub(super) until: Timestamp,
     _line: OwnedMutexGuard<()>,
 }

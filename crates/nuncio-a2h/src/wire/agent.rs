@@ -17,21 +17,21 @@ use super::webhook::Secret;
 pub struct AgentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// `null` removes it.
+    /// New description; `null` removes the current one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub description: Option<Option<String>>,
-    /// Whether it appears in searches.
+    /// Whether searches list the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_mode: Option<ConnectionMode>,
-    /// Required with `webhook`.
+    /// Webhook URL; required with connection mode `webhook`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
-    /// `null` removes it.
+    /// New health-check URL; `null` removes the current one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<Option<String>>,
-    /// Kept byte for byte; `null` clears it.
+    /// Capability manifest, kept byte for byte; `null` clears the current one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Box<RawValue>>,
     /// Note of the owner to people about the change.
@@ -55,23 +55,23 @@ pub enum ConnectionMode {
     Webhook,
 }
 
-/// An agent; some fields are visible to its owner and itself only.
+/// An agent account; some fields are visible to its owner and itself only.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct AgentView {
     pub id: AgentId,
     pub display_name: String,
     pub description: Option<String>,
-    /// Whether it appears in searches.
+    /// Whether searches list the agent.
     pub public: bool,
     pub owner: OwnerView,
     pub connection_mode: ConnectionMode,
-    /// Visible to its owner and itself only.
+    /// Webhook URL, visible to the agent's owner and the agent itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
-    /// Visible to its owner and itself only.
+    /// Health-check URL, visible to the agent's owner and the agent itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<String>,
-    /// First characters of the token; visible to its owner and itself only.
+    /// First characters of the agent's token; visible to its owner and itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_prefix: Option<String>,
     /// Shown only once, on creation or rotation.
@@ -82,12 +82,12 @@ pub struct AgentView {
     pub webhook_secret: Option<Secret>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Absent in lists.
+    /// The agent's current manifest; absent in lists.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Value>,
-    /// Number of published versions.
+    /// Number of manifest versions published so far.
     pub capability_manifest_version: u64,
-    /// SHA-256 of its RFC 8785 form; `null` without a manifest.
+    /// SHA-256 of the manifest's RFC 8785 form; `null` without a manifest.
     pub capability_manifest_hash: Option<Digest>,
     /// Verdict on the change, after publishing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub enum OwnerView {
 /// Verdict on a published manifest.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ChangeView {
-    /// False if it equals the previous one; then nothing was written.
+    /// False if the manifest equals the previous one; then nothing was written.
     pub changed: bool,
     /// Whether people who consented to the previous one must consent again.
     pub breaking: bool,
@@ -121,7 +121,7 @@ pub struct ChangeView {
     pub affected_users: usize,
 }
 
-/// Something permitted, but probably not intended.
+/// A warning about a manifest: permitted, but probably not intended.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WarningView {
     pub pointer: String,
@@ -131,7 +131,7 @@ pub struct WarningView {
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ManifestView {
-    /// Numbered from 1, without gaps.
+    /// Number of the manifest version, from 1, without gaps.
     pub version: u64,
     /// `null` if the manifest was cleared.
     pub hash: Option<Digest>,

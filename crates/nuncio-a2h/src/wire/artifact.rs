@@ -22,7 +22,7 @@ pub enum Artifact {
 }
 
 impl Artifact {
-    /// Clear-text subtype of the message that carries it.
+    /// Clear-text subtype of the message that carries the artifact.
     #[must_use]
     pub const fn msg_subtype(&self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Artifact {
     }
 }
 
-/// §3.1.
+/// A tool call (A2H §3.1).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ToolCall {
     pub call_id: CallId,
@@ -40,11 +40,11 @@ pub struct ToolCall {
     pub arguments: Value,
     /// Scope claimed by the agent; the manifest decides.
     pub permission_scope: ScopeId,
-    /// Run time once the call may start.
+    /// Run time that the tool gets once the call may start, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// §3.2.
+/// The response to a tool call (A2H §3.2).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ToolResponse {
     pub call_id: CallId,
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(artifact.msg_subtype(), "artifact_response");
     }
 
-    /// Specification §3.3, row by row.
+    /// Every row of the status table in A2H §3.3.
     #[test]
     fn every_tool_status_round_trips_and_unknown_subtypes_are_refused() {
         for code in ["TOOL_PLATFORM_ERROR", "TOOL_INVALID_ARGUMENTS", "TOOL_UNAVAILABLE"] {

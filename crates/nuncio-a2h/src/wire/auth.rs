@@ -7,12 +7,12 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `POST /a2h/auth/enroll`.
+/// Body of `POST /a2h/auth/enroll`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrollRequest {
     pub code: String,
-    /// Name chosen by the person.
+    /// Device name chosen by the person.
     pub device_name: String,
     /// Ed25519 public key of the device.
     pub public_key: PublicKey,
@@ -20,7 +20,7 @@ pub struct EnrollRequest {
     pub signature: Signature,
 }
 
-/// `POST /a2h/auth/token`.
+/// Body of `POST /a2h/auth/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
@@ -48,20 +48,20 @@ impl TokenRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TokenView {
     pub access_token: String,
-    /// `Bearer`.
+    /// Token type, always `Bearer`.
     pub token_type: String,
-    /// Lifetime in seconds.
+    /// Lifetime of the token in seconds.
     pub expires_in: u64,
     pub expires_at: Timestamp,
 }
 
-/// Response to an enrolment.
+/// Response to the enrolment of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EnrolledView {
     pub device: DeviceView,
     #[serde(flatten)]
     pub token: TokenView,
-    /// The server's identity; its fingerprint must be the one in the invite.
+    /// The server's identity; its key fingerprint must be the one in the invite.
     pub server: ServerView,
 }
 
@@ -99,12 +99,12 @@ pub struct ServerView {
     pub fingerprint: String,
 }
 
-/// `GET /a2h/auth/keys`.
+/// Response of `GET /a2h/auth/keys`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct KeysView {
     #[serde(flatten)]
     pub server: ServerView,
-    /// The same key as a JWK, for verifying tokens.
+    /// The token-signing key as a JWK.
     pub keys: Vec<Value>,
 }
 
@@ -117,7 +117,7 @@ pub struct InviteRequest {}
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct InviteView {
     pub user: PersonName,
-    /// Shown only once.
+    /// Invite code, shown only once.
     pub code: String,
     pub expires_at: Timestamp,
     pub server: String,
@@ -125,7 +125,7 @@ pub struct InviteView {
     pub fingerprint: String,
 }
 
-/// `GET /a2h/users/me`.
+/// Response of `GET /a2h/users/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MeView {
     pub user_id: PersonName,

@@ -33,7 +33,7 @@ impl From<Member> for Recipient {
     }
 }
 
-/// `POST /a2h/conversations`.
+/// Body of `POST /a2h/conversations`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenRequest {
@@ -66,9 +66,9 @@ pub struct ConversationView {
     pub members: Vec<Member>,
     pub created_by: Member,
     pub created_at: Timestamp,
-    /// Number of its last message; zero without messages.
+    /// Number of the conversation's last message; zero without messages.
     pub last_seq: u64,
-    /// Read position of the caller.
+    /// Number of the last message that the caller has read.
     pub read_seq: u64,
 }
 

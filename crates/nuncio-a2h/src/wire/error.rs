@@ -16,7 +16,7 @@ pub struct WireError {
     pub message: String,
     /// Key of the translated message in a client's bundle.
     pub i18n_key: String,
-    /// Object with details for programs.
+    /// Error details for programs, as an object.
     pub params: Value,
 }
 
@@ -27,7 +27,7 @@ impl WireError {
         Self { code: name(code), message: message.into(), i18n_key: i18n_key(code), params: json!({}) }
     }
 
-    /// The stable code behind it, for `nuncio explain`.
+    /// The stable error code that `nuncio explain` knows.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         Code::parse(&self.code.to_ascii_lowercase())

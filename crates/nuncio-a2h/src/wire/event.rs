@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Message, MessageView};
 
-/// Event with its number. It may be delivered more than once, with the same `event_id`.
+/// Numbered event. It may be delivered more than once, with the same `event_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Event {
     #[serde(flatten)]
@@ -28,21 +28,21 @@ pub enum What {
     #[serde(rename = "h2a.reauth_required")]
     ReauthRequired {
         agent_id: AgentId,
-        /// Version with the change.
+        /// Manifest version with the change.
         new_manifest_version: u64,
         new_manifest_hash: Digest,
         scopes_requiring_reauth: Vec<ScopeId>,
-        /// Absent in the agent's own event.
+        /// The person's relation; absent in the agent's own event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         relation_id: Option<RelationId>,
     },
-    /// A later version restored what the person had consented to.
+    /// A later manifest version restored suspended scopes to the form that the person had consented to.
     #[serde(rename = "relation.restored")]
     Restored { agent_id: AgentId, relation_id: RelationId, manifest_version: u64, scopes: Vec<ScopeId> },
     /// A person consented to an agent for the first time.
     #[serde(rename = "relation.established")]
     Established { agent_id: AgentId, relation_id: RelationId, granted_scopes: Vec<ScopeId>, payload: Payload },
-    /// A person changed the grants of an agent, after a manifest change or on their own.
+    /// A person changed the grants of an agent, after a manifest change or unprompted.
     #[serde(rename = "agent.capability_changed")]
     CapabilityChanged {
         agent_id: AgentId,
@@ -85,7 +85,7 @@ pub struct Payload {
 }
 
 impl Event {
-    /// Event in wire form, with its message. `None` if the message was deleted.
+    /// A notification in wire form, with its message. `None` if the message was deleted.
     #[must_use]
     pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
         let QueuedNotification { seq, at, happening } = mailed;
@@ -93,7 +93,8 @@ impl Event {
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
-    /// Replayed message, without an event number. `None` if its conversation id was not created here.
+    /// A replayed message as an event without number. `None` if this server did not create the message's conversation
+    /// id.
     #[must_use]
     pub fn again(recipient: &Recipient, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;

@@ -19,14 +19,14 @@ pub enum ClientFrame {
     Auth {
         /// Access token of a device, or token of an agent.
         token: String,
-        /// Required on `/a2h/ws/agent`, unless the URL names it.
+        /// The connecting agent; required on `/a2h/ws/agent`, unless the URL names the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_id: Option<AgentId>,
         /// Event after which to start; the acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
-    /// Replaces a token that expires.
+    /// Replaces the connection's token before it expires.
     #[serde(rename = "auth.renew")]
     Renew { access_token: String },
     /// Restarts after an event, and replays conversations.
@@ -35,7 +35,7 @@ pub enum ClientFrame {
         /// The acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
-        /// Message number per conversation after which its messages are replayed, before other events.
+        /// Message number per conversation, after which its messages are replayed before other events.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         conversations: BTreeMap<ConversationId, u64>,
     },
@@ -70,7 +70,7 @@ pub enum ServerFrame {
     /// Authentication succeeded.
     #[serde(rename = "auth.ok")]
     AuthOk {
-        /// Expiry of the token, if it has one.
+        /// Expiry of the connection's token, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Timestamp>,
         /// Event after which this connection starts.
@@ -104,7 +104,7 @@ pub enum ServerFrame {
         message: String,
         /// Key of the translated message in a client's bundle.
         i18n_key: String,
-        /// Object with details for programs.
+        /// Error details for programs, as an object.
         params: Value,
     },
 }
@@ -149,7 +149,7 @@ pub mod close {
     pub const AUTH: u16 = 4401;
     /// No authentication in time, or no pong.
     pub const TIMEOUT: u16 = 4408;
-    /// A newer connection of the same device or agent replaced it.
+    /// Close code: a newer connection of the same device or agent replaced this one.
     pub const REPLACED: u16 = 4409;
     pub const TOO_MANY: u16 = 4429;
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysRequest {
-    /// Absent to keep the published keys.
+    /// New key bundle; absent to keep the published keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<KeyBundle>,
     #[serde(default)]
@@ -19,7 +19,7 @@ pub struct KeysRequest {
 /// Published keys of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct KeysHeldView {
-    /// Sequence number of the bundle.
+    /// Sequence number of the published key bundle.
     pub seq: u64,
     /// Number of stored one-time keys.
     pub one_time_keys: usize,
@@ -33,7 +33,7 @@ pub struct EndorsementRequest {
     pub signature: Signature,
 }
 
-/// `GET /a2h/keys/backup`.
+/// Response of `GET /a2h/keys/backup`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackupView {
     #[serde(flatten)]

@@ -25,7 +25,7 @@ pub struct ConsentRequest {
     pub entry: Option<LedgerEntry>,
 }
 
-/// `DELETE /a2h/h2a/relations/{id}`.
+/// Body of `DELETE /a2h/h2a/relations/{id}`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
@@ -34,7 +34,7 @@ pub struct RevokeRequest {
     pub entry: Option<LedgerEntry>,
 }
 
-/// Requested scope: its id alone means until revoked; or with a mode.
+/// A requested scope: the id alone means until revoked; an object adds a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(
     untagged,
@@ -51,12 +51,12 @@ pub struct TermedScope {
     pub scope: ScopeId,
     #[serde(default)]
     pub mode: Mode,
-    /// Required with the mode `until`.
+    /// End of the grant; required with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// Term of a grant.
+/// How long a grant is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -100,11 +100,11 @@ pub struct RelationView {
     pub suspended_scopes: Vec<ScopeId>,
     /// All grants, including suspended and expired ones.
     pub grants: Vec<GrantView>,
-    /// Manifest version of the consent.
+    /// Manifest version that the person consented to.
     pub manifest_version: u64,
     pub manifest_hash: Option<Digest>,
     pub pending_reauth: Option<PendingView>,
-    /// Last entry of the ledger.
+    /// Position and hash of the ledger's last entry.
     pub ledger_head: ChainHead,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -125,7 +125,7 @@ pub enum Status {
 pub struct GrantView {
     pub scope: ScopeId,
     pub mode: Mode,
-    /// Set with the mode `until`.
+    /// End of the grant; set with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Sensitivity at the time of the grant.

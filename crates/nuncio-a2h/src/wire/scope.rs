@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ScopeView {
     pub id: ScopeId,
-    /// Minimum sensitivity.
+    /// Minimum sensitivity of the scope.
     pub sensitivity: Sensitivity,
     pub label_i18n_key: String,
-    /// Label by language.
+    /// Label of the scope by language.
     pub label: LocalText,
     pub description_i18n_key: String,
     pub description: LocalText,
@@ -35,7 +35,7 @@ pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
 mod tests {
     use super::*;
 
-    /// Specification §6, row by row.
+    /// Every row of the scope table in A2H §6.
     #[test]
     fn scope_list_has_the_four_presets_with_labels_and_sensitivities() {
         let bundle = bundle(&Presets::default());

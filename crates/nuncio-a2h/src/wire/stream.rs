@@ -18,7 +18,7 @@ pub struct StreamStart {
     /// Two-party conversation of a person and an agent.
     pub conversation_id: ConversationId,
     pub stream_id: StreamId,
-    /// Sealed key of the stream.
+    /// Encryption key of the stream, sealed to the receivers.
     pub encrypted_payload: Sealed,
 }
 
@@ -26,7 +26,7 @@ pub struct StreamStart {
 #[serde(deny_unknown_fields)]
 pub struct StreamDelta {
     pub stream_id: StreamId,
-    /// Numbered from 1, without gaps.
+    /// Number of the stream piece, from 1, without gaps.
     pub stream_seq: u64,
     pub encrypted_payload: Sealed,
 }
@@ -35,9 +35,9 @@ pub struct StreamDelta {
 #[serde(deny_unknown_fields)]
 pub struct StreamDone {
     pub stream_id: StreamId,
-    /// Number of the last piece.
+    /// Number of the stream's last piece.
     pub stream_seq: u64,
-    /// Message with the complete text.
+    /// Client message id of the message with the complete text.
     pub client_message_id: ClientMessageId,
     /// Sealed last piece, which names that message.
     pub encrypted_payload: Sealed,
@@ -70,7 +70,7 @@ impl StreamFrame {
     }
 }
 
-/// Stream frame sent to the other side, and errors sent back to the agent.
+/// Stream frame sent to the receiving side, and errors sent back to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum StreamNews {
@@ -80,7 +80,7 @@ pub enum StreamNews {
         stream_id: StreamId,
         sender_id: String,
         sender_type: SenderType,
-        /// Sealed key of the stream.
+        /// Encryption key of the stream, sealed to the receivers.
         encrypted_payload: Sealed,
         created_at: Timestamp,
     },
@@ -91,9 +91,9 @@ pub enum StreamNews {
     Done {
         conversation_id: ConversationId,
         stream_id: StreamId,
-        /// Number of the last piece.
+        /// Number of the stream's last piece.
         stream_seq: u64,
-        /// Message with the complete text.
+        /// Client message id of the message with the complete text.
         client_message_id: ClientMessageId,
         encrypted_payload: Sealed,
     },
@@ -113,20 +113,20 @@ pub enum StreamNews {
         message: String,
         /// Key of the translated message in a client's bundle.
         i18n_key: String,
-        /// Object with details for programs.
+        /// Error details for programs, as an object.
         params: Value,
     },
 }
 
 impl StreamNews {
-    /// Tells the sender that the stream ended.
+    /// Frame by which the sender learns that the stream ended.
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {
         let message = format!("the stream was ended: {why}; the message says it all");
         Self::error(stream_id, WireError::new(Code::StreamNotFound, message))
     }
 
-    /// Tells the sender that a frame was refused.
+    /// Frame by which the sender learns that one of its frames was refused.
     #[must_use]
     pub fn error(stream_id: StreamId, error: WireError) -> Self {
         let WireError { code, message, i18n_key, params } = error;

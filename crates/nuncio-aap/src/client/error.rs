@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Length limit of a server's error message.
 const MAX_MESSAGE: usize = 500;
 
-/// Failure of a request.
+/// Failure of a request to an AAP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed.
@@ -76,7 +76,7 @@ impl ClientError {
     }
 }
 
-/// Innermost cause. It omits the address, which may contain a secret.
+/// Innermost cause of a connection failure. The address is left out, because it may contain a secret.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "it took too long".to_owned();

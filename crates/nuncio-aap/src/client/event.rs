@@ -14,7 +14,7 @@ pub enum TurnEvent {
     TextDelta(String),
     /// `thinking_delta`: part of a thinking block.
     ThinkingDelta(String),
-    /// `text`: a complete text block.
+    /// A `text` event: a complete text block.
     Text(String),
     /// `thinking`: a complete thinking block.
     Thinking(String),
@@ -29,7 +29,7 @@ pub enum TurnEvent {
     /// Unknown event, or one with malformed data.
     Unknown {
         event: String,
-        /// Unparsed data.
+        /// Data of the unknown event, unparsed.
         data: String,
     },
 }
@@ -45,7 +45,7 @@ pub struct TurnStop {
     pub cancelled: bool,
 }
 
-/// Error of a failed turn.
+/// Error that ended a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopError {
     pub code: Option<String>,

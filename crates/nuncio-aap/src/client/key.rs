@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// API key. `Debug` does not print it.
+/// API key of an AAP server. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 

@@ -59,11 +59,11 @@ impl TurnStream {
             None => None,
         };
         let over = !matches!(chunk, Some(Ok(_))) || fault.is_some();
-        self.ready.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| Ok(told(&event))));
+        self.ready.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| Ok(resumable(&event))));
         if over && let Some((_, decoder)) = self.body.take() {
             // The last event may lack its blank line; whether its data parses shows if it is complete.
-            let last = decoder.finish().map(|event| told(&event));
-            self.ready.extend(last.filter(|told| !matches!(told.event, TurnEvent::Unknown { .. })).map(Ok));
+            let last = decoder.finish().map(|event| resumable(&event));
+            self.ready.extend(last.filter(|resumable| !matches!(resumable.event, TurnEvent::Unknown { .. })).map(Ok));
         }
         self.ready.extend(fault.map(Err));
     }
@@ -90,11 +90,11 @@ impl fmt::Debug for TurnStream {
     }
 }
 
-fn told(event: &SseEvent) -> ResumableEvent {
+fn resumable(event: &SseEvent) -> ResumableEvent {
     ResumableEvent { event: TurnEvent::read(&event.event, &event.data), id: event.id.clone() }
 }
 
-/// Events that represent a message.
+/// The stream events that would produce a message.
 fn events(message: Message) -> Vec<TurnEvent> {
     match message {
         Message::Assistant { content: Content::Text(text), .. } => vec![TurnEvent::Text(text)],

@@ -8,7 +8,7 @@ use nuncio_core::ids::InvalidName;
 use nuncio_engine::EngineError;
 use serde_json::{Map, Value};
 
-/// Path in a request body.
+/// Path of a value in a request body, for error messages.
 #[derive(Debug, Clone)]
 pub(super) struct JsonPath(String);
 
@@ -52,7 +52,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Fields of an object, removed one by one; the rest is unknown. `null` counts as absent.
+/// Fields of a JSON object, removed one by one; the remaining ones are unknown fields. `null` counts as absent.
 #[derive(Debug)]
 pub(super) struct ObjectReader {
     at: JsonPath,
@@ -67,12 +67,12 @@ impl ObjectReader {
         }
     }
 
-    /// Path of a field.
+    /// Path of a field of the object, for error messages.
     pub(super) fn at(&self, key: &str) -> JsonPath {
         self.at.key(key)
     }
 
-    /// Fields that were not read.
+    /// Fields of the object that were not read.
     pub(super) fn rest(self) -> Map<String, Value> {
         self.map
     }
@@ -139,7 +139,7 @@ impl ObjectReader {
         self.take(key).map(|value| list(&at, value)).transpose()
     }
 
-    /// Converts every field to a string.
+    /// Converts every field of the object to a string.
     pub(super) fn all_texts(self) -> Result<BTreeMap<String, String>, EngineError> {
         let at = self.at;
         let text = |(key, value): (String, Value)| match value {

@@ -7,7 +7,7 @@ use nuncio_engine::EngineError;
 
 use crate::error;
 
-/// Error response of a handler.
+/// Error response of an AAP handler.
 #[derive(Debug)]
 pub(super) struct AapError(EngineError);
 

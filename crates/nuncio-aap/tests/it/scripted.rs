@@ -30,7 +30,7 @@ impl Answer {
         Self { on, status, kind: "text/plain", body: body.to_owned(), cut: false }
     }
 
-    /// Event stream that ends normally.
+    /// Scripted event stream that ends normally.
     pub(crate) fn stream(on: &'static str, body: impl Into<String>) -> Self {
         Self { on, status: 200, kind: "text/event-stream", body: body.into(), cut: false }
     }
@@ -41,19 +41,19 @@ impl Answer {
     }
 }
 
-/// Events without ids, as the SDK writes them.
+/// Event stream without ids, as the SDK writes it.
 pub(crate) fn events(events: &[(&str, Value)]) -> String {
     events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
 }
 
-/// Events with ids, as Nuncio writes them.
+/// Event stream with ids, as Nuncio writes it.
 pub(crate) fn numbered(from: usize, list: &[(&str, Value)]) -> String {
     let line =
         |(at, event): (usize, &(&str, Value))| format!("id: 1.{}\n{}", from + at, events(std::slice::from_ref(event)));
     list.iter().enumerate().map(line).collect()
 }
 
-/// Received request.
+/// A request that the scripted server received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
@@ -84,7 +84,7 @@ impl Scripted {
         client(&self.url)
     }
 
-    /// Requests to a path, oldest first.
+    /// Requests to a path that the scripted server received, oldest first.
     pub(crate) fn asked(&self, on: &str) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.line.contains(on)).cloned().collect()
     }
@@ -106,7 +106,7 @@ pub(crate) fn client(url: &str) -> Client {
     Client::new(url.parse().unwrap(), None, http.client_for_configured())
 }
 
-/// Response to `POST /sessions`.
+/// Scripted response to `POST /sessions`.
 pub(crate) fn created() -> Answer {
     Answer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }

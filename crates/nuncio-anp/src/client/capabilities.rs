@@ -1,4 +1,4 @@
-//! Runtime capabilities of an agent's message service (P1 §8). They override what documents say.
+//! Runtime capabilities of an agent's message service (P1 §8), which override those in documents.
 
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::entropy::random_name;

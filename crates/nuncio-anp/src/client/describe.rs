@@ -1,4 +1,4 @@
-//! Resolves a target to an agent description and verifies it.
+//! Resolves a target to an agent description and verifies the description.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ const TOLD: usize = 5;
 /// An agent description with the results of its verification.
 #[derive(Debug, Clone)]
 pub struct VerifiedDescription {
-    /// The URL it was fetched from.
+    /// The URL from which the description was fetched.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
-    /// The raw JSON.
+    /// The description as raw JSON.
     pub whole: Map<String, Value>,
-    /// The verified document of its DID.
+    /// The verified DID document of the described agent.
     pub document: Option<Arc<BoundDocument>>,
     pub checks: DescriptionChecks,
     /// Deviations and warnings, for people.
@@ -151,9 +151,9 @@ fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> 
     let Some(description) = completed(&whole).filter(|_| is_some_agent) else {
         return Err(ClientError::invalid(url, &report));
     };
-    let told = report.errors.iter().take(TOLD).map(|fault| plain(&fault.to_string()));
+    let reported = report.errors.iter().take(TOLD).map(|fault| plain(&fault.to_string()));
     let mut notes = vec![format!("{} breaks the specification", shown(url))];
-    notes.extend(told);
+    notes.extend(reported);
     notes.extend(report.errors.get(TOLD).map(|_| format!("and {} more faults", report.errors.len() - TOLD)));
     Ok(FetchedDescription { whole, description, notes })
 }

@@ -22,15 +22,15 @@ pub struct ClientError(Box<ClientErrorDetails>);
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientErrorDetails {
     pub reason: Reason,
-    /// What was wrong, and where.
+    /// What was wrong in the exchange with the agent, and where.
     pub message: String,
-    /// What the user can do about it.
+    /// What the user can do about the error.
     pub advice: Option<String>,
-    /// Machine-readable details.
+    /// Machine-readable details of the error.
     pub details: Option<Value>,
-    /// The JSON-RPC error of the remote side, if it sent one.
+    /// The JSON-RPC error of the remote side, if the remote side sent one.
     pub said: Option<RpcError>,
-    /// HTTP status of the response.
+    /// HTTP status of the remote side's response.
     pub status: Option<u16>,
 }
 
@@ -47,7 +47,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $text),* }
             }
 
-            /// The documented error code.
+            /// The documented error code for this reason.
             #[must_use]
             pub const fn code(self) -> Code {
                 match self { $(Self::$variant => Code::$code),* }
@@ -61,7 +61,7 @@ reasons! {
     BadTarget = "bad_target" => BadRequest,
     /// The target is a host with several agents.
     WhichAgent = "which_agent" => BadRequest,
-    /// No method was named, or it does not exist.
+    /// The caller named no method, or the agent has no such method.
     WhichMethod = "which_method" => ToolNotFound,
     /// The address is not allowed by the outbound policy.
     Refused = "refused" => OutboundRefused,
@@ -74,11 +74,11 @@ reasons! {
     /// The response has the wrong content type.
     WrongType = "wrong_content_type" => ValidationError,
     InvalidDocument = "invalid_document" => ValidationError,
-    /// The DID cannot be resolved, or the document does not belong to it.
+    /// The DID cannot be resolved, or its document does not belong to it.
     BadDid = "bad_did" => PeerUntrusted,
     /// The DID is deactivated, and its successor cannot be verified.
     Superseded = "superseded" => PeerUntrusted,
-    /// A check of the agent failed.
+    /// A verification check of the agent failed.
     Untrusted = "untrusted" => PeerUntrusted,
     BadArguments = "bad_arguments" => InvalidArguments,
     /// The remote side requires authentication.
@@ -119,7 +119,7 @@ impl ClientError {
         self
     }
 
-    /// A document that does not validate.
+    /// Error for a fetched document that does not validate.
     pub(super) fn invalid(url: &Url, report: &AnpReport) -> Self {
         let (what, count) = (report.kind.name(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
@@ -129,7 +129,7 @@ impl ClientError {
             .details(json!(report.errors))
     }
 
-    /// A JSON-RPC or ANP error response.
+    /// Error for a JSON-RPC or ANP error response.
     pub(super) fn said(url: &Url, error: RpcError) -> Self {
         let reason = match error.known() {
             Some(ErrorCode::Unauthorized | ErrorCode::AuthorizationRequired) => Reason::IdentityNeeded,

@@ -1,4 +1,4 @@
-//! Sends one HTTP request and authenticates it.
+//! Sends one HTTP request of the ANP client and authenticates it.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::TrustedHost;
 
-/// When the client authenticates.
+/// When the client sends its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthTiming {
-    /// Only after the server asked for it.
+    /// The client authenticates only after the server asked for it.
     WhenAsked,
     AtOnce,
 }
@@ -173,7 +173,7 @@ pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> C
     .answered(status)
 }
 
-/// The server says that our own DID was superseded.
+/// Error for a response that says that the client's own DID was superseded.
 fn superseded(place: &str, body: &[u8]) -> ClientError {
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| said.get(name).and_then(Value::as_str).map(plain);

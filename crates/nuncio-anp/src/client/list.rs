@@ -16,27 +16,27 @@ const MAX_AGENTS: usize = 100_000;
 /// All agents that a host lists.
 #[derive(Debug, Clone)]
 pub struct HostListing {
-    /// URL of the first page.
+    /// URL of the first page of the host's agent list.
     pub url: Url,
     pub agents: Vec<HostAgent>,
-    /// Deviations, for people.
+    /// Deviations of the list from the specification, for people.
     pub notes: Vec<String>,
 }
 
-/// One listed agent. Its data is unverified.
+/// One agent in a host's list. Its data is unverified.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct HostAgent {
-    /// Display name.
+    /// Display name of the listed agent.
     pub name: Option<String>,
-    /// URL of its description.
+    /// URL of the agent's description.
     pub url: Url,
 }
 
 impl AnpClient {
-    /// Reads the list of a host.
+    /// Reads a host's list of agents.
     ///
     /// # Errors
-    /// It is unavailable or invalid, leads to another host, or has too many pages.
+    /// The list is unavailable or invalid, leads to another host, or has too many pages.
     pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
         let named = TrustedHost::by(host);
         let mut url = host.clone();

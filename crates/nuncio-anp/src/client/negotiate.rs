@@ -26,7 +26,7 @@ use crate::wire::{
     method, profile,
 };
 
-/// What a caller needs from an interface. It contains nothing of the data that will be sent later.
+/// What a caller needs from an interface. The request contains nothing of the data that will be sent later.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NegotiationRequest {
     /// What should be done, in natural language.
@@ -35,7 +35,7 @@ pub struct NegotiationRequest {
     pub tags: Vec<String>,
     /// Capability ids that the interface must have.
     pub required: Vec<String>,
-    /// The required security profile.
+    /// The security profile that the interface must have.
     pub security: Option<SecurityProfile>,
     /// Whether approval by a person is required or excluded.
     pub human_authorization: Option<bool>,
@@ -44,30 +44,30 @@ pub struct NegotiationRequest {
     pub calls_only: bool,
     /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
-    /// Our decision on an earlier draft.
+    /// The caller's decision on an earlier protocol draft.
     pub word: Option<DraftDecision>,
 }
 
-/// Result of a negotiation. It grants no permission: the following call is authorised on its own.
+/// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
 #[derive(Debug, Clone)]
 pub struct Agreement {
-    /// The verified result.
+    /// The verified negotiation result.
     pub result: NegotiationResult,
     pub decided: ChosenBy,
-    /// Deviations, for people.
+    /// Deviations of the result from the specification, for people.
     pub notes: Vec<String>,
-    /// Whether it came from the cache.
+    /// Whether the agreement came from the cache.
     pub reused: bool,
 }
 
 /// Who chose the interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChosenBy {
-    /// The agent, at its endpoint.
+    /// The agent chose the interface, at its negotiation endpoint.
     Agent(Box<ServiceRuntime>),
     /// This client, from the description alone.
     Client {
-        /// Why the agent was not asked.
+        /// Why the client chose the interface itself.
         why: String,
     },
 }

@@ -20,15 +20,15 @@ const MAX_DOCUMENTS: usize = 16;
 pub struct Operation {
     pub name: String,
     pub description: Option<String>,
-    /// Id of its interface, if it has one.
+    /// Id of the interface that declares the method, if it has one.
     pub interface: Option<String>,
-    /// URL that calls are posted to.
+    /// URL to which calls of the method are posted.
     pub server: Url,
     /// Whether a person on the remote side must approve each call.
     pub asks_a_person: bool,
     /// JSON Schema of the arguments, as one object.
     pub input: Value,
-    /// JSON Schema of the result.
+    /// JSON Schema of the method's result.
     pub output: Option<Value>,
 }
 
@@ -52,10 +52,10 @@ impl Operation {
 }
 
 impl AnpClient {
-    /// Collects all callable methods, with notes about unreadable interfaces.
+    /// Collects all callable methods of an agent, with notes about unreadable interfaces.
     ///
     /// # Errors
-    /// There are interfaces, and none of them can be read.
+    /// The agent has interfaces, and none of them can be read.
     pub async fn operations(&self, agent: &VerifiedDescription) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
         let (found, notes, unread) = self.readable_operations(agent).await;
         match unread {
@@ -106,7 +106,7 @@ impl AnpClient {
         (found, notes, first)
     }
 
-    /// Returns the method of that name.
+    /// Returns the agent's method of that name.
     pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<Operation, ClientError> {
         let (all, _, unread) = self.readable_operations(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();

@@ -9,7 +9,7 @@ use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::{TrustedHost, did_url};
 
-/// Maximum size of a DID document.
+/// Maximum size of a DID document, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of successors that are followed.
 const MAX_HOPS: usize = 8;

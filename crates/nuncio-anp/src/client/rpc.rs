@@ -15,7 +15,7 @@ use super::operation::Operation;
 use super::target::TrustedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
-/// Maximum size of a response.
+/// Maximum size of a JSON-RPC response, in bytes.
 const MAX_ANSWER: usize = 4 << 20;
 
 impl AnpClient {

@@ -13,7 +13,7 @@ use nuncio_identity::http_signature::{self, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
-/// Validity of a signature.
+/// How long a request signature is valid.
 const LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that a signature sets, replacing existing ones.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
@@ -22,8 +22,8 @@ const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 pub trait RequestSigner: fmt::Debug + Send + Sync {
     fn did(&self) -> Did;
 
-    /// Signs a request (ANP-02 §2): method, URL, host and body, and those of `components` that it has. Uses the
-    /// server's nonce if given, and replaces an existing signature.
+    /// Signs a request (ANP-02 §2): method, URL, host and body, and those of `components` that the request has. Uses
+    /// the server's nonce if given, and replaces an existing signature.
     fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>, components: &[String]) -> Result<(), String>;
 
     /// Creates an origin proof for a JSON-RPC request (Core Binding, appendix A).
@@ -35,7 +35,7 @@ pub trait RequestSigner: fmt::Debug + Send + Sync {
 
 /// Provides the signer of each local agent.
 pub trait AgentSigners: fmt::Debug + Send + Sync {
-    /// Returns the agent's signer with its current key; `None` if it has no DID.
+    /// Returns the agent's signer with its current key; `None` if the agent has no DID.
     fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>>;
 }
 
@@ -50,7 +50,7 @@ pub struct KeySigner {
 }
 
 impl KeySigner {
-    /// Uses the key `key-1` of the DID.
+    /// A signer that uses the key `key-1` of the DID.
     #[must_use]
     pub fn new(did: Did, key: SigningKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self { key_id: did.url(KEY_FRAGMENT), did, key, clock, entropy }

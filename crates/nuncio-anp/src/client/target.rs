@@ -16,9 +16,9 @@ pub(super) use nuncio_engine::ports::fetch::TrustedHost;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentTarget {
     Did(Did),
-    /// The URL of an agent description.
+    /// Target given as the URL of an agent description.
     Description(Url),
-    /// A host with a list of agents.
+    /// Target given as a host with a list of agents.
     Host(Url),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for AgentTarget {
 pub enum LocalDids {
     #[default]
     Https,
-    /// Over plain http, for development.
+    /// DIDs of localhost are resolved over plain http, for development.
     Http,
 }
 

@@ -11,7 +11,7 @@ use super::ListedAgent;
 use crate::client::{CheckOutcome, CheckSubject, ClientError, Reason, VerifiedDescription, plain};
 use crate::validate::{self, AnpDocumentType};
 
-/// Checks that must pass.
+/// Checks that a description must pass to be listed.
 const REQUIRED_CHECKS: [CheckSubject; 4] =
     [CheckSubject::Did, CheckSubject::Service, CheckSubject::Proof, CheckSubject::Domain];
 /// Checks that must pass if the description makes the claim.
@@ -37,7 +37,7 @@ pub(super) struct ListingRefusal {
 pub(super) enum RefusalKind {
     /// A claim is false, or the description is gone: the entry is removed.
     Untrue,
-    /// It could not be fetched or checked now: the entry becomes stale.
+    /// The description could not be fetched or checked now, so the directory entry becomes stale.
     Unknown,
 }
 

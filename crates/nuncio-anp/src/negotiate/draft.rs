@@ -13,7 +13,7 @@ use crate::wire::{
     ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, write_digest,
 };
 
-/// A draft is written once, so its version never changes.
+/// Version of every drafted protocol: a draft is written once and never changes.
 const VERSION: &str = "1.0";
 
 /// A caller's decision on a draft, from `candidateProtocols`.
@@ -26,7 +26,7 @@ pub struct CallerDecision {
     pub accepts: bool,
 }
 
-/// The draft that a drafting request is about; `None` if it asks for a new one.
+/// The draft that a drafting request is about; `None` if the request asks for a new one.
 pub fn named(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
@@ -84,7 +84,7 @@ pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLocations {
     pub interface: String,
-    /// The negotiation endpoint.
+    /// URL of the negotiation endpoint.
     pub negotiated: String,
     /// URL of the OpenRPC document for using the accepted protocol.
     pub used: String,
@@ -93,7 +93,7 @@ pub struct DraftLocations {
 /// The state of a draft as a negotiation result, with its digest.
 ///
 /// # Errors
-/// This side rejected the draft, or it expired.
+/// The agent's side rejected the draft, or the draft expired.
 pub fn result(
     draft: &ProtocolDraft,
     places: DraftLocations,

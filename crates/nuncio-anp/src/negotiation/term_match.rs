@@ -1,15 +1,15 @@
 //! Hierarchical tags, and texts as comparable sets of words.
 
-/// Limit of words per text that count.
+/// Limit of words per text that are compared.
 const MAX_WORDS: usize = 512;
 /// Initial capacity; most texts have fewer.
 const USUAL_WORDS: usize = 48;
-/// A text of this many bytes has fewer than `MAX_WORDS` words: each takes one byte and a separator.
+/// Length below which a text certainly has fewer than `MAX_WORDS` words: each takes one byte and a separator.
 const SHORT: usize = 2 * MAX_WORDS - 2;
 /// Initial capacity; most tags have fewer.
 const USUAL_PARTS: usize = 4;
 
-/// Stop words.
+/// Stop words, which are not compared.
 const EMPTY_WORDS: [&[u8]; 36] = [
     b"a", b"an", b"and", b"any", b"are", b"as", b"at", b"be", b"by", b"can", b"do", b"for", b"from", b"i", b"in",
     b"is", b"it", b"its", b"me", b"my", b"of", b"on", b"or", b"our", b"please", b"some", b"that", b"the", b"this",
@@ -39,7 +39,7 @@ impl Tag {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// How well this tag matches `wanted`, out of 1000: equal 1000; below it 900; above it 600 times the share of
+    /// How well this tag matches `wanted`, out of 1000: equal 1000; below `wanted` 900; above it 600 times the share of
     /// common parts; otherwise 0.
     pub(super) fn answers(&self, wanted: &Self) -> u32 {
         let shared = self.0.iter().zip(&wanted.0).take_while(|(one, other)| one == other).count();
@@ -106,7 +106,7 @@ const fn bit(word: u64) -> u64 {
     1 << (word & 63)
 }
 
-/// Passes the words of some texts, in lower case, to `take` until it returns false.
+/// Passes the words of some texts, in lower case, to `take` until `take` returns false.
 fn gather<'a>(texts: impl IntoIterator<Item = &'a str>, mut take: impl FnMut(&[u8]) -> bool) {
     for text in texts {
         let has_room = if text.is_ascii() { gather_plain(text, &mut take) } else { gather_any(text, &mut take) };
@@ -153,7 +153,7 @@ fn gather_any(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
     ended.iter().all(|word| take(word.as_bytes()))
 }
 
-/// Returns the word in lower case and clears it; `None` if it is empty.
+/// Returns the collected word in lower case and clears it; `None` if it is empty.
 fn end(word: &mut String) -> Option<String> {
     let ended = std::mem::take(word);
     (!ended.is_empty()).then(|| ended.to_lowercase())
@@ -238,7 +238,7 @@ const fn numbers<const N: usize>(words: [&[u8]; N]) -> [u64; N] {
     numbers
 }
 
-/// Scripts that do not separate words by spaces.
+/// Whether a character belongs to a script that does not separate words by spaces.
 fn is_unparted(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')

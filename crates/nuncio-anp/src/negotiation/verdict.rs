@@ -9,10 +9,10 @@ use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, NegotiationMode};
 
-/// Limit of reported alternatives.
+/// Limit of alternatives reported in a negotiation result.
 pub const MAX_ALTERNATIVES: usize = 16;
 
-/// A successful negotiation.
+/// The result of a successful negotiation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InterfaceSelection<'a> {
     Accepted(ChosenInterface<'a>),
@@ -56,14 +56,14 @@ pub struct Alternative<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
-    /// It does not satisfy these constraints.
+    /// The interface does not satisfy these constraints.
     Lacks(Constraints),
-    /// Its best common profile is weaker.
+    /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
     FewerPoints(u32),
-    /// It is equal, and its id sorts later.
+    /// The interface scores equal, and its id sorts later.
     LaterId,
-    /// It can only be used for drafting.
+    /// The interface can only be used for drafting.
     NotStructured,
 }
 
@@ -79,17 +79,17 @@ impl std::fmt::Display for RejectionReason {
     }
 }
 
-/// The nearest other interfaces. Those that this caller may not use are left out.
+/// The nearest interfaces that were not chosen. Those that this caller may not use are left out.
 pub(super) fn alternatives<'a>(judged: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &judged[chosen]);
     let others = judged.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
-    let told = others.take(MAX_ALTERNATIVES).map(|(_, it)| Alternative {
+    let listed = others.take(MAX_ALTERNATIVES).map(|(_, it)| Alternative {
         offer: &it.entry.offer,
         ability: it.ability,
         score: it.score,
         lost: why(it, winner),
     });
-    told.collect()
+    listed.collect()
 }
 
 fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> RejectionReason {
@@ -116,7 +116,7 @@ pub struct NegotiationRefusal {
     pub message: String,
     /// Constraints that no interface satisfies.
     pub unsupported: Constraints,
-    /// What is available instead.
+    /// Supported values that the caller could use instead.
     pub supported: Vec<String>,
     /// Request fields that should be filled in.
     pub missing: Vec<&'static str>,
@@ -127,7 +127,7 @@ pub struct NegotiationRefusal {
 /// The nine refusal causes of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalCause {
-    /// The request as such is refused.
+    /// The request as a whole is refused.
     Rejected,
     /// No interface satisfies all constraints together.
     NoMatchingInterface,
@@ -138,7 +138,7 @@ pub enum RefusalCause {
     UnsupportedSecurityProfile,
     /// No interface accepts an acceptable content type.
     UnsupportedContentType,
-    /// The request does not say enough.
+    /// The request contains too little information.
     MoreInformationRequired,
     /// The fitting interface is not open to this caller.
     AuthorizationRequired,
@@ -237,7 +237,7 @@ impl NegotiationRefusal {
         }
     }
 
-    /// A refusal by local rules.
+    /// A refusal by rules of this server.
     #[must_use]
     pub fn rejected(message: impl Into<String>) -> Self {
         Self::new(RefusalCause::Rejected, message)

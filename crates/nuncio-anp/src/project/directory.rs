@@ -14,7 +14,8 @@ const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
 
 impl Host {
-    /// The description of this host's directory, without a proof. If `takes`, it includes the registration interface.
+    /// The description of this host's directory, without a proof. With `takes`, the description includes the
+    /// registration interface.
     #[must_use]
     pub fn directory(&self, did: Option<&str>, takes: bool) -> AgentDescription {
         let name = self.base.split_once("://").map_or(self.base.as_str(), |(_, rest)| rest);

@@ -12,11 +12,11 @@ use crate::wire::profile;
 /// State of a tool for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolState {
-    /// False if it is disabled or overloaded.
+    /// False if the tool is disabled or overloaded.
     pub available: bool,
-    /// Whether the caller may use it.
+    /// Whether the caller may use the tool.
     pub granted: bool,
-    /// Recent duration.
+    /// Recent duration of the tool's calls.
     pub latency_ms: Option<u64>,
     /// Time limit of a call, including approval.
     pub timeout_ms: u64,
@@ -26,9 +26,9 @@ pub struct ToolState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConversationState {
     pub available: bool,
-    /// Whether the caller may use it.
+    /// Whether the caller may converse with the agent.
     pub granted: bool,
-    /// Recent duration of an answer.
+    /// Recent duration of the agent's answers.
     pub latency_ms: Option<u64>,
     pub timeout_ms: Option<u64>,
     /// Whether the agent can draft protocols.

@@ -3,18 +3,18 @@
 use nuncio_core::agent::{Agent, Tool};
 use serde_json::{Map, Value, json};
 
-use super::refs::Components;
+use super::refs::SchemaComponents;
 use super::{Host, ToolSet, description_of, name_of, said};
 use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
 
-/// Method name for conversation.
+/// JSON-RPC method name for conversation with an agent.
 pub const CHAT: &str = "chat";
 /// Used instead if a tool is named `chat`.
 const OTHER_CHAT: &str = "agent.chat";
 
-/// The conversation method of this agent; `None` if it does not converse with others.
+/// The conversation method of an agent; `None` if the agent does not converse with others.
 #[must_use]
 pub fn chat_method(agent: &Agent) -> Option<&'static str> {
     let taken = agent.exposed_tools().any(|tool| tool.name.as_str() == CHAT);
@@ -24,7 +24,7 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
 impl Host {
     #[must_use]
     pub fn openrpc(&self, agent: &Agent, set: ToolSet) -> OpenRpc {
-        let mut components = Components::default();
+        let mut components = SchemaComponents::default();
         let mut methods: Vec<_> =
             agent.tools.iter().filter(|tool| set.has(agent, tool)).map(|tool| method(tool, &mut components)).collect();
         if set == ToolSet::Tools
@@ -75,7 +75,7 @@ fn security_schemes() -> Value {
     }})
 }
 
-fn method(tool: &Tool, components: &mut Components) -> Method {
+fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
     let name = tool.name.as_str();
     let summary = tool.title.clone().unwrap_or_else(|| name.to_owned());
     // Imported tools may have an empty description, which some clients refuse.

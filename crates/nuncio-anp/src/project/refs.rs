@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 const PREFIX: &str = "#/components/schemas/";
-/// Keywords that hold definitions.
+/// JSON Schema keywords that hold definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that hold values instead of schemas.
 const VALUES: [&str; 5] = ["const", "enum", "default", "examples", "example"];
@@ -13,11 +13,11 @@ const VALUES: [&str; 5] = ["const", "enum", "default", "examples", "example"];
 const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 #[derive(Debug, Default)]
-pub(super) struct Components {
+pub(super) struct SchemaComponents {
     schemas: BTreeMap<String, Value>,
 }
 
-impl Components {
+impl SchemaComponents {
     /// Adds a schema and its definitions to the components, and returns the rewritten schema.
     pub(super) fn take(&mut self, name: &str, schema: &Value) -> Value {
         let root = self.free(name);
@@ -68,7 +68,7 @@ fn plain(name: &str) -> String {
 
 struct Rewriter<'a> {
     root: &'a str,
-    /// Pairs of a definition's pointer and its component name.
+    /// Pairs of a definition's JSON pointer and its component name.
     moved: Vec<(&'a str, &'a str)>,
 }
 
@@ -132,7 +132,7 @@ mod tests {
             "$defs": {"Guest": {"properties": {"city": {}, "friend": {"$ref": "#/$defs/Guest"}}}},
             "definitions": {"a/b": true},
         });
-        let mut components = Components::default();
+        let mut components = SchemaComponents::default();
         let taken = components.take("t.input", &schema);
         assert_eq!(taken["properties"]["guest"]["$ref"], "#/components/schemas/t.input.Guest");
         assert_eq!(taken["properties"]["city"]["$ref"], "#/components/schemas/t.input.Guest/properties/city");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn colliding_component_names_are_numbered() {
-        let mut components = Components::default();
+        let mut components = SchemaComponents::default();
         components.take("a.input", &json!({"$defs": {"x y": {"const": 1}, "x_y": {"const": 2}}}));
         components.take("a.input", &json!({}));
         let all = components.into_json(json!({}));

@@ -12,8 +12,8 @@ use super::rpc::of_engine;
 use crate::wire::{ErrorCode, RpcError};
 
 impl Anp {
-    /// Sends a message to the agent and waits for its answer. Tools run through the call chain on behalf of this
-    /// caller. The caller cannot be asked about permissions, so calls that need approval wait for an approver.
+    /// Sends a message to the agent and waits for the agent's answer. Tools run through the call chain on behalf of
+    /// this caller, who cannot be asked about permissions, so calls that need approval wait for an approver.
     pub(super) async fn chat(
         &self,
         served: &Arc<PublishedAgent>,

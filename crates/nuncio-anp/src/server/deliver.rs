@@ -73,7 +73,7 @@ impl Anp {
         Ok((due, self.engine.direct_messages().next_pending_reply(&all).await?))
     }
 
-    /// Delivers one reply and returns its id.
+    /// Delivers one pending reply and returns its id.
     async fn deliver_reply(&self, owed: PendingReply) -> String {
         match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&owed)).await {
             ReplyContent::Nothing => {

@@ -22,7 +22,7 @@ use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
 /// never stop.
 pub(super) const IS_ANSWER: &str = "x_answers";
 
-/// Maximum length of an id.
+/// Maximum length of a message or conversation id.
 const MAX_ID: usize = 256;
 
 impl Anp {
@@ -68,7 +68,8 @@ impl Anp {
         Ok(accepted)
     }
 
-    /// Starts the turn, or finds the one that the same operation started. From then on a reply is pending.
+    /// Starts the turn of a direct message, or finds the turn that the same operation started. From then on a reply is
+    /// pending.
     async fn begin(
         &self,
         served: &Arc<PublishedAgent>,

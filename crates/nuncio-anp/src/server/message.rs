@@ -15,19 +15,19 @@ use crate::wire::{Request as AnpRequest, profile};
 /// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectMessage {
-    /// The sender.
+    /// The local agent that sends the message.
     pub agent: AgentName,
-    /// DID of the recipient.
+    /// DID of the message's recipient.
     pub to: String,
-    /// Message id. Sending it again repeats the same message.
+    /// Message id. Sending the same id again repeats the same message.
     pub id: String,
-    /// Id of the message it replies to.
+    /// Id of the message to which this one replies.
     pub answers: Option<String>,
     pub text: String,
 }
 
 impl DirectMessage {
-    /// An agent's reply. Its id is derived from the message it replies to.
+    /// An agent's reply as a message, whose id is derived from the message it replies to.
     #[must_use]
     pub(super) fn answer(owed: &PendingReply, text: String) -> Self {
         let PendingReply { agent, to, answers, .. } = owed;
@@ -73,7 +73,7 @@ impl DeliveryFailure {
         Self { why: why.into(), later: true }
     }
 
-    /// A permanent failure.
+    /// A delivery failure that no retry can fix.
     #[must_use]
     pub fn permanent(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: false }
@@ -96,7 +96,7 @@ impl Anp {
         })
     }
 
-    /// Sends a message on behalf of an agent and records it, so that the reply can be assigned to it.
+    /// Sends a message on behalf of an agent and records it, so that the reply can be matched to the message.
     pub async fn say(&self, message: &DirectMessage) -> Result<SentDirectMessage, EngineError> {
         let letter =
             self.engine.direct_messages().record_direct_message(&message.agent, &message.id, &message.to).await?;

@@ -16,7 +16,7 @@ use crate::wire::{
     Alternative, ErrorCode, NegotiateBody, NegotiationResult, Request as AnpRequest, RpcError, TargetKind,
 };
 
-/// Validity of a negotiation result.
+/// How long a negotiation result is valid.
 pub(super) const VALID: Duration = Duration::from_secs(600);
 
 enum NegotiationOutcome {
@@ -82,7 +82,8 @@ impl Anp {
         }
     }
 
-    /// The agent that a request addresses by its DID. If the service is addressed, it must have exactly one agent.
+    /// The agent that a request addresses by its DID. If the message service is addressed, it must have exactly one
+    /// agent.
     pub(super) fn addressee(&self, request: &AnpRequest) -> Result<Arc<PublishedAgent>, RpcError> {
         let target = request.meta.target.as_ref().ok_or_else(|| {
             RpcError::new(ErrorCode::InvalidTargetBinding).saying("meta.target must name the agent to negotiate with")

@@ -66,7 +66,7 @@ impl Anp {
         }
     }
 
-    /// The sender of a request: from its origin proof, otherwise from the HTTP credentials. Both must agree.
+    /// The sender of a request: from the request's origin proof, otherwise from the HTTP credentials. Both must agree.
     async fn sender(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Option<Caller>, RpcError> {
         let by_proof = match &request.auth {
             Some(_) => Some(self.identities.check_origin(request).await?),
@@ -93,8 +93,8 @@ impl Anp {
         })
     }
 
-    /// The current capabilities for this caller. Messages are offered only to callers with a DID, because only they can
-    /// sign one.
+    /// The message service's current capabilities for this caller. Messages are offered only to callers with a DID,
+    /// because only such callers can sign one.
     fn capabilities(&self, caller: Option<&Caller>) -> ServiceCapabilities {
         let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
         let signs = caller.is_some_and(|caller| matches!(caller.principal, Principal::Did(_)));

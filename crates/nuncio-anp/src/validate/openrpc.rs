@@ -137,8 +137,8 @@ fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, 
     }
 }
 
-/// Returns whether this is a `$ref` object, and checks that it can be resolved. Existing clients follow references only
-/// in schemas.
+/// Returns whether a value is a `$ref` object, and checks that the reference can be resolved. Existing clients follow
+/// references only in schemas.
 fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
     validator.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");

@@ -190,7 +190,7 @@ pub(super) fn is_web_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// A short scalar value itself, otherwise its type.
+/// A short scalar value unchanged; of any other value its type, for messages.
 fn shown(value: &Value) -> Value {
     const LONG: usize = 120;
     match value {

@@ -15,7 +15,7 @@ open! {
         version: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Profiles it builds on.
+        /// Profiles on which the drafted protocol builds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         depends_on_profiles: Vec<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,7 +29,7 @@ open! {
         /// Requests that must be valid, and ones that must not.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         test_cases: Vec<Value>,
-        /// DID of the author.
+        /// DID of the protocol's author.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         publisher: Option<String>,
         /// `sha-256:` and the base64url SHA-256 of the canonical form of the other members.
@@ -65,7 +65,7 @@ impl ProtocolArtifact {
         super::digest_without(value, "digest")
     }
 
-    /// Sets the digest.
+    /// Sets the artifact's digest.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.digest = Some(self.computed_digest());

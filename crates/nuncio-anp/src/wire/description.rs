@@ -13,7 +13,7 @@ open! {
         protocol_version: String,
         /// Always `AgentDescription`.
         r#type: String,
-        /// URL of this document.
+        /// URL of the agent description itself.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         /// Display name.
@@ -24,12 +24,12 @@ open! {
         owner: Option<Owner>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// RFC 3339 timestamp.
+        /// Time of creation, RFC 3339.
         #[serde(skip_serializing_if = "Option::is_none")]
         created: Option<String>,
-        /// Authentication schemes by name.
+        /// Authentication schemes of the agent by name.
         security_definitions: BTreeMap<String, SecurityDefinition>,
-        /// Default protection.
+        /// Authentication that applies unless an entry names another.
         security: Security,
         /// Published information. The specification misspells the name; other spellings are accepted.
         #[serde(
@@ -59,7 +59,7 @@ impl AgentDescription {
         self.interfaces.iter().flatten().find(|interface| interface.id.as_deref() == Some(id))
     }
 
-    /// The negotiation interface.
+    /// The agent's negotiation interface.
     #[must_use]
     pub fn negotiation(&self) -> Option<&Interface> {
         let holds = |interface: &&Interface| {
@@ -71,7 +71,7 @@ impl AgentDescription {
 
 open! {
     struct Owner {
-        /// `Organization` or `Person`.
+        /// Kind of owner: `Organization` or `Person`.
         #[serde(skip_serializing_if = "Option::is_none")]
         r#type: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ open! {
         /// Inline content.
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<Value>,
-        /// Protection, if it differs from the default.
+        /// Authentication for the document, if it differs from the default.
         #[serde(skip_serializing_if = "Option::is_none")]
         security: Option<Security>,
     }
@@ -113,7 +113,7 @@ open! {
         /// Intents that this capability serves.
         #[serde(skip_serializing_if = "Option::is_none")]
         intent_tags: Option<Vec<String>>,
-        /// Whether a person must approve.
+        /// Whether a person must approve uses of the capability.
         #[serde(skip_serializing_if = "Option::is_none")]
         requires_human_authorization: Option<bool>,
     }
@@ -121,7 +121,7 @@ open! {
 
 open! {
     struct Interface {
-        /// ANP-06.
+        /// Interface id (ANP-06).
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         /// `StructuredInterface`, `NaturalLanguageInterface` or `MetaProtocolInterface`.
@@ -131,7 +131,7 @@ open! {
         protocol: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         version: Option<String>,
-        /// ANP-06.
+        /// Profile of the interface (ANP-06).
         #[serde(skip_serializing_if = "Option::is_none")]
         profile: Option<String>,
         /// Transport binding; `jsonrpc-2.0` for negotiation.
@@ -146,15 +146,15 @@ open! {
         /// Method names of a negotiation interface.
         #[serde(skip_serializing_if = "Option::is_none")]
         methods: Option<Vec<String>>,
-        /// Protection, if it differs from the default.
+        /// Authentication for the interface, if it differs from the default.
         #[serde(skip_serializing_if = "Option::is_none")]
         security: Option<Security>,
         #[serde(skip_serializing_if = "Option::is_none")]
         security_profiles: Option<Vec<String>>,
-        /// What can be negotiated.
+        /// What can be negotiated at the interface.
         #[serde(skip_serializing_if = "Option::is_none")]
         negotiates: Option<Vec<String>>,
-        /// Ids of its capabilities (ANP-06).
+        /// Ids of the interface's capabilities (ANP-06).
         #[serde(skip_serializing_if = "Option::is_none")]
         capability_refs: Option<Vec<String>>,
         /// Whether a person must approve each use.

@@ -12,11 +12,11 @@ open! {
         /// Always `CollectionPage`.
         #[serde(rename = "@type")]
         kind: String,
-        /// URL of this page.
+        /// URL of this page of the agent list.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         items: Vec<CollectionItem>,
-        /// URL of the next page.
+        /// URL of the next page of the agent list.
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<String>,
     }
@@ -49,7 +49,7 @@ open! {
         /// Display name.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// URL of its description.
+        /// URL of the agent's description.
         #[serde(rename = "@id")]
         id: String,
     }

@@ -14,7 +14,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All errors, ordered by number.
+            /// All ANP error codes, ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// JSON-RPC error number.
@@ -30,7 +30,7 @@ macro_rules! codes {
                 if word.is_empty() { None } else { Some(word) }
             }
 
-            /// Default message.
+            /// Default message of the error code.
             #[must_use]
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$name => $message,)* }
@@ -65,7 +65,7 @@ codes! {
     Unauthorized = 1005, "anp.unauthorized", "Unauthorized", never;
     /// The caller is not allowed.
     Forbidden = 1006, "anp.forbidden", "Forbidden", never;
-    /// No agent has that DID here.
+    /// No agent of this server has the target DID.
     TargetNotFound = 1007, "anp.target_not_found", "Target not found", never;
     /// The operation id was used with another request.
     IdempotencyConflict = 1008, "anp.idempotency_conflict", "Idempotency conflict", never;
@@ -77,9 +77,9 @@ codes! {
     InvalidSecurityBinding = 1013, "anp.invalid_security_binding", "Invalid security binding", never;
     /// The target does not match the addressed agent.
     InvalidTargetBinding = 1014, "anp.invalid_target_binding", "Invalid target binding", never;
-    /// The DID has a successor.
+    /// The caller's DID has a successor.
     DidSuperseded = 1019, "anp.did_superseded", "The DID is superseded", never;
-    /// The succession cannot be verified.
+    /// The succession of a DID cannot be verified.
     DidTransitionInvalid = 1020, "anp.did_transition_invalid", "Invalid DID transition", never;
     /// There are two conflicting successors.
     DidTransitionConflict = 1021, "anp.did_transition_conflict", "Conflicting DID transition", never;
@@ -87,16 +87,16 @@ codes! {
     /// No interface satisfies the request.
     NoMatchingInterface = 1601, "meta.no_matching_interface", "No matching interface", never;
     UnsupportedNegotiationMode = 1602, "meta.unsupported_negotiation_mode", "Unsupported negotiation mode", never;
-    /// No acceptable profile.
+    /// None of the caller's profiles is acceptable.
     UnsupportedCandidateProfile = 1603, "meta.unsupported_candidate_profile", "Unsupported candidate profile", never;
-    /// No acceptable security profile.
+    /// None of the caller's security profiles is acceptable.
     UnsupportedCandidateSecurity = 1604, "meta.unsupported_security_profile", "Unsupported security profile", never;
-    /// No acceptable content type.
+    /// None of the caller's content types is acceptable.
     UnsupportedCandidateContent = 1605, "meta.unsupported_content_type", "Unsupported content type", never;
     MoreInformationRequired = 1606, "meta.more_information_required", "More information required", never;
     /// Authentication or permission is required.
     AuthorizationRequired = 1607, "meta.authorization_required", "Authorization required", never;
-    /// The request, or the result it relies on, is too old.
+    /// The negotiation request, or the result that it relies on, is too old.
     NegotiationExpired = 1608, "meta.negotiation_expired", "Negotiation expired", never;
     RecipientUnreachable = 2000, "direct.recipient_unreachable", "Recipient unreachable", again;
     /// The agent does not accept such messages.
@@ -142,14 +142,14 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// An error with its default message.
+    /// An RPC error with the default message of its code.
     #[must_use]
     pub fn new(code: ErrorCode) -> Self {
         let data = code.anp_code().map(|word| json!({"anp_code": word, "retryable": code.is_retryable()}));
         Self { code: code.code(), message: code.message().to_owned(), data }
     }
 
-    /// Replaces the message.
+    /// Replaces the error's message.
     #[must_use]
     pub fn saying(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
@@ -171,7 +171,7 @@ impl RpcError {
         self.data.as_ref()?.get("anp_code")?.as_str()
     }
 
-    /// The known error with this number.
+    /// The known error code with this number.
     #[must_use]
     pub fn known(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.code)

@@ -14,7 +14,7 @@ open! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<Vec<Server>>,
         methods: Vec<Method>,
-        /// Referenced schemas and methods.
+        /// Schemas and methods that the document refers to.
         #[serde(skip_serializing_if = "Option::is_none")]
         components: Option<Map<String, Value>>,
     }
@@ -47,7 +47,7 @@ open! {
 open! {
     /// A method, or a reference to one (`$ref` in `extra`).
     struct Method {
-        /// Empty in a reference.
+        /// Method name; empty in a reference.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,15 +76,15 @@ pub enum ParamStructure {
 open! {
     /// A parameter or result, or a reference to one (`$ref` in `extra`).
     struct ContentDescriptor {
-        /// Empty in a reference.
+        /// Parameter name; empty in a reference.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Absent means false.
+        /// Whether the parameter is required; absent means false.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         required: Option<bool>,
-        /// JSON Schema; null in a reference.
+        /// JSON Schema of the parameter; null in a reference.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         schema: Value,
     }

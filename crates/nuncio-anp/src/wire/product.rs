@@ -11,17 +11,17 @@ open! {
         protocol_version: String,
         /// Always `Product`.
         r#type: String,
-        /// URL of this document.
+        /// URL of the product document itself.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         identifier: Option<String>,
         name: String,
         description: String,
-        /// Protection of this document.
+        /// Authentication for the product document.
         #[serde(skip_serializing_if = "Option::is_none")]
         security: Option<Security>,
-        /// Price and availability.
+        /// Price and availability of the product.
         #[serde(skip_serializing_if = "Option::is_none")]
         offers: Option<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]

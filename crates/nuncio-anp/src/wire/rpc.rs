@@ -15,13 +15,13 @@ pub const MAX_REQUEST_BYTES: usize = 1 << 20;
 const MAX_ID: usize = 256;
 const MAX_METHOD: usize = 128;
 
-/// A well-formed request.
+/// A well-formed core-binding request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     pub id: String,
     pub method: String,
     pub meta: Meta,
-    /// Origin proof, if there is one.
+    /// Origin proof of the request, if there is one.
     pub auth: Option<Auth>,
     pub body: Map<String, Value>,
     /// `meta` as sent, which the origin proof covers.
@@ -31,10 +31,10 @@ pub struct Request {
 /// Metadata of a request (P1 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// The profile that defines the body.
+    /// The ANP profile that defines the request's body.
     pub profile: String,
     pub security_profile: SecurityProfile,
-    /// The sender as claimed, unverified.
+    /// The sender's DID as claimed, unverified.
     pub sender_did: Option<String>,
     pub target: Option<Target>,
     /// Idempotency key: a repeated request has the same one.
@@ -57,7 +57,7 @@ pub struct Target {
 pub enum TargetKind {
     Agent,
     Group,
-    /// A message service.
+    /// The request addresses a message service.
     Service,
 }
 
@@ -88,7 +88,7 @@ impl Request {
         }
     }
 
-    /// What an origin proof covers: exactly method, meta and body.
+    /// The object that an origin proof covers: exactly method, meta and body.
     #[must_use]
     pub fn signed_object(&self) -> Value {
         json!({"method": self.method, "meta": self.raw_meta, "body": self.body})

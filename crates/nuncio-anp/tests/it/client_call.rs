@@ -1,4 +1,4 @@
-//! Calls by our client: signed if it has a DID, with a token if the server granted one.
+//! Calls by the ANP client: signed if the client has a DID, with a token if the server granted one.
 
 use nuncio_anp::client::{AgentTarget, Operation, Reason, VerifiedDescription};
 use nuncio_core::time::Timestamp;

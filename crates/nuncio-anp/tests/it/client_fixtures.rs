@@ -54,9 +54,9 @@ impl ReceivedRequest {
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Whole(u16, Vec<(&'static str, String)>, String),
-    /// A body without end.
+    /// Responds with an endless body.
     Endless,
-    /// No response at all.
+    /// Sends no response at all.
     Silent,
 }
 
@@ -165,7 +165,7 @@ async fn write(stream: &mut TcpStream, reply: Reply) {
 struct NamedHosts {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
-    /// A path with a very short timeout.
+    /// Path for which the client has a very short timeout.
     hurried: Option<&'static str>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
 }
@@ -244,7 +244,7 @@ impl TestClient {
         Self { client, clock, trusts }
     }
 
-    /// Adds a DID to sign with.
+    /// Gives the client a DID to sign with.
     pub(crate) fn signed(mut self) -> Self {
         let signer: Arc<dyn RequestSigner> = Arc::new(KeySigner::new(
             caller_did(),
@@ -373,7 +373,7 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
     })
 }
 
-/// A correct server, except where `odd` returns another response.
+/// A test server that behaves correctly, except where `odd` returns another response.
 pub(crate) async fn grand_hotel(
     odd: impl Fn(&ReceivedRequest, usize) -> Option<Reply> + Send + Sync + 'static,
 ) -> Server {

@@ -29,12 +29,12 @@ fn outcomes(agent: &VerifiedDescription) -> Vec<(CheckSubject, &'static str)> {
     agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
 }
 
-/// A server with another description.
+/// A test server that serves another agent description.
 async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> Server {
     grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| Reply::json(&value()))).await
 }
 
-/// A server with another DID document.
+/// A test server that serves another DID document.
 async fn identified(value: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
     let line = did_line();
     grand_hotel(move |request, _| (request.line() == line).then(&value)).await

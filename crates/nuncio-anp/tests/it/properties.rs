@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::example;
 
-/// JSON pointers of all members.
+/// Collects the JSON pointers of all members of a value.
 fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(object) => {
@@ -77,7 +77,7 @@ fn documents() -> Vec<(AnpDocumentType, Value)> {
     ]
 }
 
-/// One of them with a few changes.
+/// An example document with a few random changes.
 fn any_document() -> impl Strategy<Value = (AnpDocumentType, Value)> {
     let changed = |(kind, document): (AnpDocumentType, Value)| {
         let mut found = Vec::new();

@@ -22,7 +22,7 @@ use output_line::{OutputCall, OutputLine};
 
 mod output_line;
 
-/// Length limit of a line, in bytes.
+/// Length limit of an output line, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
 /// Limit on the output of one step, in bytes.
 const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
@@ -108,7 +108,7 @@ fn input_line(prompt: &Prompt) -> Vec<u8> {
 }
 
 enum StepFailure {
-    /// Fault of the program, as the end of a sentence about it.
+    /// Fault of the program, as the end of a sentence about the program.
     Said(String),
     Brain(BrainError),
 }
@@ -119,7 +119,7 @@ impl From<BrainError> for StepFailure {
     }
 }
 
-/// Reads the output until the program ends. Returns its exit status, unless it sent `stop` before.
+/// Reads the program's output until it ends. Returns the exit status, unless the program sent `stop` before.
 async fn follow(
     running: &mut RunningProgram,
     reader: &mut OutputReader<'_>,
@@ -152,7 +152,7 @@ async fn follow(
     }
 }
 
-/// Writes the input and closes the pipe. A program that does not read it is accepted.
+/// Writes the prompt and closes the pipe. A program that does not read the prompt is accepted.
 async fn feed(mut stdin: ChildStdin, input_line: Vec<u8>) -> Infallible {
     let _ = stdin.write_all(&input_line).await;
     drop(stdin);

@@ -53,7 +53,7 @@ impl RulesBrain {
     /// Compiles the rules; `clock` provides the current date.
     ///
     /// # Errors
-    /// A pattern does not compile; the text names it.
+    /// A pattern does not compile; the text names the pattern.
     pub fn new(spec: &RulesSpec, clock: Arc<dyn Clock>) -> Result<Self, String> {
         Ok(Self { rules: CompiledRules::compile(spec)?, clock })
     }

@@ -56,12 +56,12 @@ impl Allow {
         Ok(())
     }
 
-    /// Whether this origin is allowed, with its scheme and port.
+    /// Whether the operator allowed this origin, with its scheme and port.
     pub(super) fn origin(&self, url: &Url) -> bool {
         self.origins.contains(&url.origin())
     }
 
-    /// Whether this host is allowed.
+    /// Whether the operator allowed this host.
     pub(super) fn host(&self, name: &str) -> bool {
         let name = bare_name(name);
         self.hosts.contains(&name)

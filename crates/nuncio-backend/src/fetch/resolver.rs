@@ -11,7 +11,7 @@ use super::allow::Allow;
 /// Addresses that a client may connect to.
 #[derive(Debug, Clone)]
 pub(super) enum AddressPolicy {
-    /// Public addresses and those the operator allowed.
+    /// Public addresses and those that the operator allowed may be reached.
     Public(Allow),
     /// Loopback addresses, in development mode.
     Loopback,
@@ -34,7 +34,7 @@ impl AddressPolicy {
 #[error("{0}")]
 pub(super) struct BlockedAddress(pub(super) String);
 
-/// Resolves a name; tests replace it.
+/// Resolves a host name; tests replace this function.
 pub(super) type Lookup = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
 /// Uses the system's resolver.

@@ -13,7 +13,7 @@ use nuncio_engine::ports::{Clock, Entropy, Fetch};
 #[derive(Debug)]
 pub(super) struct RemoteAgents {
     client: AnpClient,
-    /// Set once the server knows its address and its DIDs.
+    /// Signers of the served agents; set once the server knows its address and DIDs.
     signers: OnceLock<Arc<dyn AgentSigners>>,
     clock: Arc<dyn Clock>,
 }
@@ -50,7 +50,7 @@ impl RemoteAgents {
     }
 }
 
-/// Checks the tool's declaration.
+/// Checks the declaration of an ANP tool.
 pub(super) fn check(run: &AnpRun) -> Result<(), String> {
     match AgentTarget::parse(&run.target).map_err(|error| error.to_string())? {
         AgentTarget::Host(_) => Err(format!("{:?} names a host and no agent", run.target)),

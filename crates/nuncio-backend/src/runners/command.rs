@@ -96,7 +96,7 @@ async fn finish(running: &mut RunningProgram, streams: &mut ProgramOutput) -> Re
     Ok(status)
 }
 
-/// Writes the arguments and closes the pipe. A program that does not read them is accepted.
+/// Writes the arguments and closes the pipe. A program that does not read the arguments is accepted.
 async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Infallible {
     let _ = stdin.write_all(input).await;
     drop(stdin);
@@ -116,7 +116,7 @@ impl ProgramOutput {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Reads both streams to their end. Cancel safe.
+    /// Reads both output streams of the program to their end. Cancel safe.
     async fn read(&mut self) -> Result<(), RunFailure> {
         let mut complaint = [0; 1024];
         while self.open() {

@@ -23,7 +23,7 @@ const MAX_ANSWER: usize = 1024 * 1024;
 /// Characters of an error response that are reported.
 const SHOWN_CHARS: usize = 500;
 
-/// Checks the tool's declaration.
+/// Checks the declaration of an HTTP tool.
 pub(super) fn check(run: &HttpRun) -> Result<(), String> {
     FixedOrigin::new(run.url.as_str())?;
     for (name, _) in &run.headers {
@@ -32,7 +32,7 @@ pub(super) fn check(run: &HttpRun) -> Result<(), String> {
     Ok(())
 }
 
-/// Sends the request of a tool.
+/// Sends the request of an HTTP tool.
 pub(super) async fn run(
     fetch: &Arc<dyn Fetch>,
     secrets: &Secrets,

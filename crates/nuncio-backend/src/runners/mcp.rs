@@ -27,10 +27,10 @@ mod slot;
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the handshake of a server that may have to be downloaded first.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Programs that download the server they start.
+/// Package runners, which download the MCP server they start.
 const INSTALLERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "deno"];
 
-/// Dependencies of the connections.
+/// Dependencies of the MCP connections.
 #[derive(Debug)]
 pub(super) struct McpContext {
     pub(super) clock: Arc<dyn Clock>,
@@ -74,7 +74,7 @@ impl McpConnections {
         Self { context: Arc::new(context), entries: Mutex::default() }
     }
 
-    /// Calls a tool of a server.
+    /// Calls a tool of an MCP server.
     pub(super) async fn call(
         &self,
         call: &RunCall,
@@ -125,7 +125,7 @@ impl McpConnections {
         }
     }
 
-    /// Names of the server's tools, if that tool is not among them.
+    /// Names of the MCP server's tools, if the given tool is not among them.
     async fn is_gone(&self, connection: &McpConnection, tool: &ToolName) -> Option<String> {
         let tools = self.context.within_timeout(connection.tools()).await?.ok()?;
         let missing = tools.iter().all(|found| found.name != tool.as_str());
@@ -176,7 +176,7 @@ impl McpConnections {
         self.find(&mut entries, agent, server).slot.clone()
     }
 
-    /// Finds or creates the entry of a server. Another base folder means another server.
+    /// Finds or creates the entry of an MCP server. Another base folder means another server.
     fn find<'a>(&self, entries: &'a mut Vec<ServerEntry>, agent: &Agent, server: &McpServer) -> &'a mut ServerEntry {
         let base_dir = self.context.programs.base_dir(&agent.name);
         let index = entries.iter().position(|entry| entry.slot.serves(agent, server, &base_dir)).unwrap_or_else(|| {
@@ -211,7 +211,7 @@ impl Drop for McpConnections {
     }
 }
 
-/// Holds an agent's servers while it is being resolved; releases them on drop unless kept.
+/// Holds an agent's MCP servers while the agent is being resolved; releases them on drop unless kept.
 struct ServersGuard<'a> {
     servers: &'a McpConnections,
     agent: Option<&'a Agent>,

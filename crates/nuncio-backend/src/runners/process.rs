@@ -20,7 +20,7 @@ const OURSELVES: &str = "nuncio";
 /// Bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// Starts the programs of agents.
+/// Starts the programs of agents as child processes.
 #[derive(Debug)]
 pub(crate) struct Programs {
     executable: PathBuf,
@@ -126,12 +126,12 @@ impl Programs {
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) running: RunningProgram,
-    /// `None` without confinement.
+    /// Permissions of the program; `None` without confinement.
     pub(crate) profile: Option<Arc<Profile>>,
 }
 
 impl Program {
-    /// Failure with the missing permission that it indicates.
+    /// The failure text, with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         match &self.profile {
             Some(profile) => profile.explain(failure),

@@ -116,7 +116,7 @@ impl Profile {
         own.into_iter().chain(caches).map(|(name, path)| (name, path.into_os_string()))
     }
 
-    /// Failure with the missing permission that it indicates.
+    /// The failure text, with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         match confinement().files.then(|| denial::find(&failure, &self.reach)).flatten() {
             Some(denial) => format!("{failure}\n{denial}"),

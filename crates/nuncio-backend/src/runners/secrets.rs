@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 /// Size limit of a secret in a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
-/// Shorter values are not redacted, because they would match everywhere.
+/// Length of the shortest redacted secret; shorter values would match everywhere.
 const MIN_REDACTED: usize = 4;
 
 #[derive(Default, Serialize)]
@@ -49,7 +49,7 @@ impl Secrets {
         Ok(Self(BTreeMap::from([(name.to_string(), value)])))
     }
 
-    /// Adds a value from elsewhere, so that it is redacted too.
+    /// Adds a value from elsewhere, so that the value is redacted too.
     pub(crate) fn add(&mut self, name: &str, value: &str) {
         self.0.insert(name.to_owned(), value.to_owned());
     }
@@ -95,7 +95,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Checks that templates can reference an agent's secrets and that they can be read.
+/// Checks that templates can reference an agent's secrets and that the secrets can be read.
 pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
     for (name, source) in &agent.secrets {
         if !is_identifier(name.as_str()) {

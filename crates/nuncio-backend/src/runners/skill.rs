@@ -90,7 +90,7 @@ impl Drop for CancelGuard<'_> {
     }
 }
 
-/// Checks the tool's declaration.
+/// Checks the declaration of a skill tool.
 pub(super) fn check(run: &SkillRun) -> Result<(), String> {
     match SkillTarget::parse(&run.target).map_err(|error| error.to_string())? {
         SkillTarget::Host(_) => Err(format!("{:?} names a host and no skill", run.target)),

@@ -9,7 +9,7 @@ use crate::test_http_server::{self, Received};
 use crate::test_runners::{Workshop, agent, failure_text, tool, unavailable_text};
 use nuncio_engine::ports::Runner;
 
-/// Answers with the received request.
+/// Response that contains the received request.
 fn mirror(received: &Received) -> String {
     let seen = json!({
         "line": received.line(),

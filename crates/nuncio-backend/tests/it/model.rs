@@ -20,7 +20,7 @@ mod streams;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// Received requests.
+/// Requests that the test server received.
 type Log = Arc<Mutex<Vec<Received>>>;
 
 /// Server that sends the n-th response to the n-th request and then repeats the last.
@@ -59,7 +59,7 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// Short complete answer.
+/// A short complete model answer.
 fn hello() -> String {
     format!("{HEAD}{}data: [DONE]\n\n", events(&[said("Hel"), said("lo"), finish("stop")]))
 }

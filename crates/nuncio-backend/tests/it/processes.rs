@@ -24,7 +24,7 @@ pub(crate) async fn wait_for_end(pid: u32) {
     panic!("process {pid} still runs");
 }
 
-/// Sends SIGKILL.
+/// Sends SIGKILL to a process.
 pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Brain with its dependencies, without an engine.
+//! A brain with its dependencies, without an engine, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::test_runners::Workshop;
 
-/// Result of one step.
+/// Result of one brain step.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) outcome: Result<BrainStepEnd, BrainError>,

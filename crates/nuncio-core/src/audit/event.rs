@@ -29,7 +29,7 @@ pub struct AuditEventRecord {
     pub agent: Option<AgentId>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relation: Option<RelationId>,
-    /// The permissions held from now on, or those that were withdrawn.
+    /// Permissions held after the change, or those that were withdrawn.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub scopes: Vec<ScopeId>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -49,7 +49,7 @@ pub struct AuditEventRecord {
 }
 
 impl AuditEventRecord {
-    /// A record with all optional fields empty.
+    /// An audit event record with all optional fields empty.
     #[must_use]
     pub fn new(happened: AuditEvent, by: Principal, at: Timestamp) -> Self {
         Self {

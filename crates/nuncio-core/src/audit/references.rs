@@ -21,14 +21,14 @@ pub struct References {
 }
 
 impl References {
-    /// True for records of earlier versions.
+    /// Whether the record has no references, as in records of earlier versions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// An approval in the state in which it allowed or refused the call.
+/// Reference to an approval in the state in which it allowed or refused the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalReference {
     /// Digest of the approval's canonical JSON.
@@ -36,7 +36,7 @@ pub struct ApprovalReference {
     pub id: ApprovalId,
 }
 
-/// A sealed message stored at a relay.
+/// Reference to a sealed message stored at a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReference {
     /// Digest of the envelope's bytes.
@@ -44,10 +44,10 @@ pub struct MessageReference {
     pub id: MessageId,
 }
 
-/// An entry of a consent ledger.
+/// Reference to an entry of a consent ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerReference {
-    /// Covers all earlier entries of the ledger.
+    /// Hash of the ledger entry, which covers all earlier entries of the ledger.
     pub hash: Digest,
     /// The relation that the ledger belongs to.
     pub relation: RelationId,
@@ -59,13 +59,13 @@ pub struct LedgerReference {
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum PermissionSource {
     NoScope,
-    /// `local` and operators have all permissions.
+    /// The caller is `local` or an operator, who have all permissions.
     Local,
-    /// The scopes of the API key.
+    /// The scopes of the caller's API key.
     Key,
-    /// The scopes of the access token.
+    /// The scopes of the caller's access token.
     Token,
-    /// The operator's settings file.
+    /// A grant in the operator's settings file.
     Settings,
     Grant {
         grant: GrantId,

@@ -286,7 +286,7 @@ fn every_forged_entry_is_refused() {
     }
 }
 
-/// Without recomputed hashes, the next entry reveals the change.
+/// If a forger does not recompute the hashes, the next entry reveals the change.
 #[test]
 fn changed_entry_breaks_hash_of_next_entry() {
     for place in 0..5 {

@@ -29,7 +29,7 @@ pub struct LedgerState {
     pub relation: RelationId,
     pub agent: AgentId,
     pub person: PersonName,
-    /// The last entry.
+    /// Position and hash of the last ledger entry.
     pub head: ChainHead,
     pub granted: BTreeMap<ScopeId, GrantTerm>,
     /// The granted scopes that are suspended.
@@ -59,7 +59,7 @@ pub enum LedgerFault {
     Empty,
     #[error("entry {expected} is missing: the next one found is {found}")]
     Gap { expected: u64, found: u64 },
-    /// The previous hash does not match: this entry or the one before was changed.
+    /// The previous hash of an entry does not match: this entry or the one before was changed.
     #[error("entry {0} does not follow from the one before")]
     Detached(u64),
     /// An entry belongs to another relation, agent or person.
@@ -68,7 +68,7 @@ pub enum LedgerFault {
     /// An entry is older than the one before.
     #[error("entry {0} is older than the one before")]
     BackInTime(u64),
-    /// An entry follows a revocation.
+    /// An entry follows the revocation that ended the ledger.
     #[error("entry {0} comes after the end")]
     AfterTheEnd(u64),
     /// An entry breaks a rule of the format; `why` says which.
@@ -80,10 +80,10 @@ pub enum LedgerFault {
     /// A person's entry has no signature.
     #[error("entry {0} is the person's, but no device signed it")]
     Unsigned(u64),
-    /// The device is not the person's, or was not at that time.
+    /// An entry's device is not the person's, or was not at that time.
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
     UnknownDevice { seq: u64, device: DeviceId },
-    /// The signature is invalid: the entry was changed, or another key signed it.
+    /// The signature of an entry is invalid: the entry was changed, or another key signed it.
     #[error("entry {0} is not what its device signed")]
     BadSignature(u64),
 }

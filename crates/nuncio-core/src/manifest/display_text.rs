@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use icu_normalizer::ComposingNormalizer;
 use serde_json::Value;
 
-use super::fault::{ManifestRule, Notes};
+use super::fault::{ManifestNotes, ManifestRule};
 use super::read::ManifestFields;
 use crate::json::pointer;
 use crate::text::{LocalText, is_language, is_unprintable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum TextLength {
     /// Short text for a button or a list.
     Label,
     Sentence,
 }
 
-impl Length {
+impl TextLength {
     const fn most(self) -> usize {
         match self {
             Self::Label => 80,
@@ -30,8 +30,8 @@ impl Length {
 pub(super) fn fallback(
     fields: &ManifestFields<'_>,
     name: &str,
-    length: Length,
-    notes: &mut Notes,
+    length: TextLength,
+    notes: &mut ManifestNotes,
 ) -> Option<LocalText> {
     let value = fields.map.get(name)?;
     let place = fields.at(name);
@@ -65,14 +65,14 @@ pub(super) fn fallback(
     }
 }
 
-fn check(text: &str, place: &str, length: Length, notes: &mut Notes) {
+fn check(text: &str, place: &str, length: TextLength, notes: &mut ManifestNotes) {
     if let Some(why) = wrong(text, length) {
         notes.fault(ManifestRule::FallbackText, place, why);
     }
 }
 
 /// Why a text must not be shown to people, if there is a reason.
-pub(super) fn wrong(text: &str, length: Length) -> Option<String> {
+pub(super) fn wrong(text: &str, length: TextLength) -> Option<String> {
     if text.trim().is_empty() {
         return Some("must not be empty".to_owned());
     }

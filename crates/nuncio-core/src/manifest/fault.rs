@@ -107,7 +107,7 @@ rules! {
 }
 
 impl ManifestRule {
-    /// The error code if only this rule is broken.
+    /// The error code of a manifest in which only this rule is broken.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -144,24 +144,24 @@ rules! {
     }
 }
 
-/// A broken rule at one place.
+/// A broken rule at one position of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ManifestFault {
-    /// JSON pointer; empty for the whole manifest.
+    /// JSON pointer of the fault; empty for the whole manifest.
     pub pointer: String,
     pub rule: ManifestRule,
     /// The rule's error code.
     pub code: Code,
-    /// What is wrong and what to do.
+    /// What is wrong in the manifest and what its author should do.
     pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ManifestWarning {
-    /// JSON pointer; empty for the whole manifest.
+    /// JSON pointer of the warning; empty for the whole manifest.
     pub pointer: String,
     pub rule: WarningRule,
-    /// What it is and what to do.
+    /// What the warning is about and what the author should do.
     pub message: String,
 }
 
@@ -174,7 +174,7 @@ impl ManifestFaults {
         Self(vec![ManifestFault { pointer: pointer.to_owned(), rule, code: rule.code(), message }])
     }
 
-    /// In document order.
+    /// The faults of the manifest in document order.
     #[must_use]
     pub fn faults(&self) -> &[ManifestFault] {
         &self.0
@@ -218,12 +218,12 @@ impl fmt::Display for ManifestFault {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct ManifestNotes {
     faults: Vec<ManifestFault>,
     warnings: Vec<ManifestWarning>,
 }
 
-impl Notes {
+impl ManifestNotes {
     pub(super) fn fault(&mut self, rule: ManifestRule, pointer: &str, message: String) {
         if self.faults.len() < MAX_FAULTS {
             self.faults.push(ManifestFault { pointer: pointer.to_owned(), rule, code: rule.code(), message });

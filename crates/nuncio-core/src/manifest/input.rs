@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::fault::{ManifestRule, Notes, WarningRule};
+use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::read::shown;
 use crate::json::pointer;
 use crate::schema::{self, Schema, SchemaError, keywords};
 
-/// Limit of nesting.
+/// Limit of the nesting depth of a tool's input schema.
 pub(super) const MAX_DEPTH: usize = 32;
-/// Limit of JSON values at all depths.
+/// Limit of JSON values in a tool's input schema, at all depths.
 pub(super) const MAX_NODES: usize = 5_000;
-/// Limit in characters.
+/// Length limit of a regular expression in an input schema, in characters.
 pub(super) const MAX_PATTERN: usize = 512;
 
-/// Compiles the schema at `place` and records its faults.
-pub(super) fn read(source: &Value, place: &str, notes: &mut Notes) -> Option<Schema> {
+/// Compiles the input schema at JSON pointer `place` and records its faults.
+pub(super) fn read(source: &Value, place: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let before = notes.count();
     if source.get("type") != Some(&Value::from("object")) {
         let message = "must say \"type\": \"object\", since a tool's arguments are one".to_owned();
@@ -52,7 +52,7 @@ pub(super) fn read(source: &Value, place: &str, notes: &mut Notes) -> Option<Sch
     compiled
 }
 
-fn compile(source: &Value, place: &str, notes: &mut Notes) -> Option<Schema> {
+fn compile(source: &Value, place: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let mut invalid = |at: &str, message: String| notes.fault(ManifestRule::SchemaInvalid, at, message);
     match Schema::compile_arguments(source.clone()) {
         Ok(schema) => Some(schema),
@@ -82,7 +82,7 @@ fn nodes(value: &Value) -> usize {
     }
 }
 
-fn draft(source: &Value, place: &str, notes: &mut Notes) {
+fn draft(source: &Value, place: &str, notes: &mut ManifestNotes) {
     let Some(found) = source.get("$schema") else { return };
     let is_2020 = |text: &str| text.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema";
     if !found.as_str().is_some_and(is_2020) {
@@ -91,7 +91,7 @@ fn draft(source: &Value, place: &str, notes: &mut Notes) {
     }
 }
 
-fn references(schema: &Value, place: &str, notes: &mut Notes) {
+fn references(schema: &Value, place: &str, notes: &mut ManifestNotes) {
     for keyword in ["$ref", "$dynamicRef"] {
         let Some(target) = schema.get(keyword).and_then(Value::as_str) else { continue };
         if !target.starts_with('#') {
@@ -101,7 +101,7 @@ fn references(schema: &Value, place: &str, notes: &mut Notes) {
     }
 }
 
-fn patterns(schema: &Value, place: &str, notes: &mut Notes) {
+fn patterns(schema: &Value, place: &str, notes: &mut ManifestNotes) {
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
         pattern_fault(pattern, || pointer(place, "pattern"), notes);
     }
@@ -111,7 +111,7 @@ fn patterns(schema: &Value, place: &str, notes: &mut Notes) {
     }
 }
 
-fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut Notes) {
+fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut ManifestNotes) {
     let length = pattern.chars().count();
     if length > MAX_PATTERN {
         let message = format!("must not have more than {MAX_PATTERN} characters, found {length}");
@@ -122,7 +122,7 @@ fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut Notes) {
     }
 }
 
-/// The construct in a pattern that needs backtracking, if there is one.
+/// The construct in a regular expression that needs backtracking, if there is one.
 fn unbounded(pattern: &str) -> Option<&'static str> {
     let mut rest = pattern;
     let mut in_class = false;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::display_text::{self, Length};
+use super::display_text::{self, TextLength};
 use super::scopes::is_reserved;
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -25,13 +25,13 @@ pub struct Presets {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PresetScope {
     pub id: ScopeId,
-    /// For example `agent.scope.filesystem_read.label`.
+    /// Translation key, for example `agent.scope.filesystem_read.label`.
     pub label_i18n_key: String,
-    /// For example `agent.scope.filesystem_read.description`.
+    /// Translation key, for example `agent.scope.filesystem_read.description`.
     pub description_i18n_key: String,
     pub label: LocalText,
     pub description: LocalText,
-    /// The minimum sensitivity.
+    /// The minimum sensitivity of the preset scope.
     pub sensitivity: Sensitivity,
 }
 
@@ -85,7 +85,7 @@ impl Presets {
         self.scopes.get(id)
     }
 
-    /// Sorted by id.
+    /// The preset scopes, sorted by id.
     pub fn scopes(&self) -> impl Iterator<Item = &PresetScope> {
         self.scopes.values()
     }
@@ -141,8 +141,8 @@ impl Presets {
 
     fn add_scope(&mut self, added: BundleScope, faults: &mut Faults<'_>) {
         let Some(id) = faults.id(&added.id) else { return };
-        faults.texts("label", &added.label, Length::Label);
-        faults.texts("description", &added.description, Length::Sentence);
+        faults.texts("label", &added.label, TextLength::Label);
+        faults.texts("description", &added.description, TextLength::Sentence);
         let before = self.scopes.get(&id);
         let sensitivity = match (added.sensitivity, before.map(|scope| scope.sensitivity)) {
             (Some(new), Some(old)) if new < old => {
@@ -192,7 +192,7 @@ impl Presets {
     }
 }
 
-/// Existing translations overridden by new ones; `None` if English is missing.
+/// Merges translations: new ones override existing ones; `None` if English is missing.
 fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<LocalText> {
     let old = old.into_iter().flat_map(LocalText::languages);
     let mut all: BTreeMap<String, String> = old.map(|(tag, text)| (tag.to_owned(), text.to_owned())).collect();
@@ -252,7 +252,7 @@ struct BundleFloor {
     sensitivity: Sensitivity,
 }
 
-/// The faults of one entry.
+/// Collects the faults of one preset entry.
 struct Faults<'a> {
     place: String,
     list: &'a mut Vec<String>,
@@ -271,7 +271,7 @@ impl Faults<'_> {
         ScopeId::parse(text).map_err(|why| self.add("id", &why.to_string())).ok()
     }
 
-    fn texts(&mut self, field: &str, texts: &BTreeMap<String, String>, length: Length) {
+    fn texts(&mut self, field: &str, texts: &BTreeMap<String, String>, length: TextLength) {
         for (tag, text) in texts {
             if !is_language(tag) {
                 self.add(field, &format!("{tag:?} must be a language tag such as \"en\" or \"zh-CN\""));

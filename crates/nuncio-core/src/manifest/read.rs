@@ -6,13 +6,13 @@ use std::sync::Arc;
 use semver::Version;
 use serde_json::{Map, Number, Value};
 
-use super::fault::{ManifestRule, Notes, WarningRule};
+use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::presets::Presets;
 use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
 
 /// Parses a manifest; `None` if a part is missing, which is recorded as a fault.
-pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> Option<Manifest> {
+pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNotes) -> Option<Manifest> {
     let fields = ManifestFields::of(value, String::new(), "the manifest", notes)?;
     version(&fields, notes);
     let agent_version = agent_version(&fields, notes);
@@ -39,7 +39,7 @@ fn declared<'a>(fields: &ManifestFields<'a>) -> Vec<&'a str> {
     scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
 }
 
-fn version(fields: &ManifestFields<'_>, notes: &mut Notes) {
+fn version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) {
     let Some(found) = fields.required("schema_version", notes) else { return };
     if found.as_str() != Some(SCHEMA_VERSION) {
         let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", shown(found));
@@ -47,7 +47,7 @@ fn version(fields: &ManifestFields<'_>, notes: &mut Notes) {
     }
 }
 
-fn agent_version(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Version> {
+fn agent_version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Version> {
     let text = fields.text("agent_version", notes)?;
     Version::parse(text)
         .map_err(|why| {
@@ -57,7 +57,7 @@ fn agent_version(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Versi
         .ok()
 }
 
-fn flags(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<BTreeMap<String, bool>> {
+fn flags(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<BTreeMap<String, bool>> {
     let Some(value) = fields.map.get("capability_flags") else { return Some(BTreeMap::new()) };
     let flags = ManifestFields::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
     let before = notes.count();
@@ -66,7 +66,7 @@ fn flags(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<BTreeMap<Stri
 }
 
 /// Reports numbers that parsers may read differently.
-pub(super) fn numbers(value: &Value, at: &str, notes: &mut Notes) {
+pub(super) fn numbers(value: &Value, at: &str, notes: &mut ManifestNotes) {
     match value {
         Value::Number(number) if !is_exact(number) => {
             let message = format!(
@@ -92,14 +92,14 @@ fn is_exact(number: &Number) -> bool {
     !number.is_u64() && number.as_f64().is_some_and(|number| number.abs() <= 9_007_199_254_740_991.0)
 }
 
-/// An object with its JSON pointer.
+/// An object of the manifest with its JSON pointer.
 pub(super) struct ManifestFields<'a> {
     pub(super) map: &'a Map<String, Value>,
     place: String,
 }
 
 impl<'a> ManifestFields<'a> {
-    pub(super) fn of(value: &'a Value, place: String, what: &str, notes: &mut Notes) -> Option<Self> {
+    pub(super) fn of(value: &'a Value, place: String, what: &str, notes: &mut ManifestNotes) -> Option<Self> {
         let Some(map) = value.as_object() else {
             notes.fault(ManifestRule::WrongType, &place, format!("{what} must be an object, found {}", shown(value)));
             return None;
@@ -112,7 +112,7 @@ impl<'a> ManifestFields<'a> {
         pointer(&self.place, name)
     }
 
-    pub(super) fn required(&self, name: &str, notes: &mut Notes) -> Option<&'a Value> {
+    pub(super) fn required(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a Value> {
         let found = self.map.get(name);
         if found.is_none() {
             notes.fault(ManifestRule::Missing, &self.at(name), "must be there".to_owned());
@@ -121,7 +121,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// A required text.
-    pub(super) fn text(&self, name: &str, notes: &mut Notes) -> Option<&'a str> {
+    pub(super) fn text(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a str> {
         let value = self.required(name, notes)?;
         let text = value.as_str();
         if text.is_none() {
@@ -131,7 +131,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// A required translation key.
-    pub(super) fn i18n_key(&self, name: &str, notes: &mut Notes) -> Option<String> {
+    pub(super) fn i18n_key(&self, name: &str, notes: &mut ManifestNotes) -> Option<String> {
         let text = self.text(name, notes)?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if text.is_empty() || text.len() > 200 || !text.bytes().all(fits) {
@@ -147,7 +147,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// An optional boolean.
-    pub(super) fn truth(&self, name: &str, notes: &mut Notes) -> Option<bool> {
+    pub(super) fn truth(&self, name: &str, notes: &mut ManifestNotes) -> Option<bool> {
         let value = self.map.get(name)?;
         if !value.is_boolean() {
             self.wrong_type(name, "true or false", value, notes);
@@ -155,22 +155,22 @@ impl<'a> ManifestFields<'a> {
         value.as_bool()
     }
 
-    /// A required list with its JSON pointer.
-    pub(super) fn list(&self, name: &str, notes: &mut Notes) -> Option<List<'a>> {
+    /// Reads a required list with its JSON pointer.
+    pub(super) fn list(&self, name: &str, notes: &mut ManifestNotes) -> Option<ManifestList<'a>> {
         let value = self.required(name, notes)?;
         let Some(items) = value.as_array() else {
             self.wrong_type(name, "a list", value, notes);
             return None;
         };
-        Some(List { items, place: self.at(name) })
+        Some(ManifestList { items, place: self.at(name) })
     }
 
-    pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut Notes) {
+    pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut ManifestNotes) {
         notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", shown(found)));
     }
 
     /// Warns about fields that are not in `known`.
-    pub(super) fn unknown(&self, known: &[&str], notes: &mut Notes) {
+    pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestNotes) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = "is kept, but no field of this version of the manifest".to_owned();
             notes.warn(WarningRule::UnknownField, &self.at(name), message);
@@ -178,20 +178,20 @@ impl<'a> ManifestFields<'a> {
     }
 }
 
-/// A list with its JSON pointer.
-pub(super) struct List<'a> {
+/// A list of the manifest with its JSON pointer.
+pub(super) struct ManifestList<'a> {
     items: &'a [Value],
     place: String,
 }
 
-impl<'a> List<'a> {
+impl<'a> ManifestList<'a> {
     /// Each item with its JSON pointer.
     pub(super) fn items(&self) -> impl Iterator<Item = (&'a Value, String)> {
         self.items.iter().enumerate().map(|(index, item)| (item, format!("{}/{index}", self.place)))
     }
 }
 
-/// A value shortened for a message.
+/// A value of the manifest, shortened for a message.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::display_text::{self, Length};
-use super::fault::{ManifestRule, Notes};
+use super::display_text::{self, TextLength};
+use super::fault::{ManifestNotes, ManifestRule};
 use super::presets::Presets;
-use super::read::{List, ManifestFields, shown};
+use super::read::{ManifestFields, ManifestList, shown};
 use super::{ManifestScope, RESERVED_PREFIXES};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -15,7 +15,11 @@ use crate::ids::ScopeId;
 const FIELDS: [&str; 6] =
     ["id", "label_i18n_key", "description_i18n_key", "label_fallback", "description_fallback", "sensitivity"];
 
-pub(super) fn read(list: &List<'_>, presets: &Presets, notes: &mut Notes) -> Option<Vec<ManifestScope>> {
+pub(super) fn read(
+    list: &ManifestList<'_>,
+    presets: &Presets,
+    notes: &mut ManifestNotes,
+) -> Option<Vec<ManifestScope>> {
     let mut seen = HashSet::new();
     let mut scopes = Vec::new();
     let mut whole = true;
@@ -32,13 +36,13 @@ pub(super) fn read(list: &List<'_>, presets: &Presets, notes: &mut Notes) -> Opt
     whole.then_some(scopes)
 }
 
-fn scope(value: &Value, place: String, presets: &Presets, notes: &mut Notes) -> Option<ManifestScope> {
+fn scope(value: &Value, place: String, presets: &Presets, notes: &mut ManifestNotes) -> Option<ManifestScope> {
     let fields = ManifestFields::of(value, place, "a scope", notes)?;
     let id = id(&fields, notes);
     let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let label_fallback = display_text::fallback(&fields, "label_fallback", Length::Label, notes);
-    let description_fallback = display_text::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let label_fallback = display_text::fallback(&fields, "label_fallback", TextLength::Label, notes);
+    let description_fallback = display_text::fallback(&fields, "description_fallback", TextLength::Sentence, notes);
     let sensitivity = sensitivity(&fields, notes);
     if let Some(id) = &id {
         words_missing(id, &fields, presets, notes);
@@ -55,7 +59,7 @@ fn scope(value: &Value, place: String, presets: &Presets, notes: &mut Notes) -> 
     })
 }
 
-fn id(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<ScopeId> {
+fn id(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ScopeId> {
     let text = fields.text("id", notes)?;
     if is_reserved(text) {
         let message = format!("{} belongs to the platform; choose another domain", shown(&Value::from(text)));
@@ -71,7 +75,7 @@ pub(super) fn is_reserved(id: &str) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| id.starts_with(prefix))
 }
 
-fn sensitivity(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
+fn sensitivity(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Sensitivity> {
     let value = fields.required("sensitivity", notes)?;
     let found = value.as_str().and_then(Sensitivity::parse);
     if found.is_none() {
@@ -82,7 +86,7 @@ fn sensitivity(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Sensiti
 }
 
 /// Reports a scope without texts: the person who decides must be able to read what it is about.
-fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, notes: &mut Notes) {
+fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, notes: &mut ManifestNotes) {
     if presets.scope(id.as_str()).is_some() {
         return;
     }
@@ -99,7 +103,7 @@ fn below_floor(
     found: Option<Sensitivity>,
     fields: &ManifestFields<'_>,
     presets: &Presets,
-    notes: &mut Notes,
+    notes: &mut ManifestNotes,
 ) {
     let (Some(found), Some(floor)) = (found, presets.floor(id.as_str())) else { return };
     if found < floor {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::display_text::{self, Length};
-use super::fault::{ManifestRule, Notes, WarningRule};
+use super::display_text::{self, TextLength};
+use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::presets::Presets;
-use super::read::{List, ManifestFields, shown};
+use super::read::{ManifestFields, ManifestList, shown};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
 use crate::ids::{ScopeId, ToolName};
 
@@ -23,10 +23,10 @@ const FIELDS: [&str; 7] = [
 ];
 
 pub(super) fn read(
-    list: &List<'_>,
+    list: &ManifestList<'_>,
     declared: &[&str],
     presets: &Presets,
-    notes: &mut Notes,
+    notes: &mut ManifestNotes,
 ) -> Option<Vec<ManifestTool>> {
     let mut seen = HashSet::new();
     let mut tools = Vec::new();
@@ -44,11 +44,17 @@ pub(super) fn read(
     whole.then_some(tools)
 }
 
-fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, notes: &mut Notes) -> Option<ManifestTool> {
+fn tool(
+    value: &Value,
+    place: String,
+    declared: &[&str],
+    presets: &Presets,
+    notes: &mut ManifestNotes,
+) -> Option<ManifestTool> {
     let fields = ManifestFields::of(value, place, "a tool", notes)?;
     let name = name(&fields, notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let description_fallback = display_text::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let description_fallback = display_text::fallback(&fields, "description_fallback", TextLength::Sentence, notes);
     let input = fields.required("input_schema", notes);
     let input = input.and_then(|schema| input::read(schema, &fields.at("input_schema"), notes));
     let scope = scope(&fields, declared, notes);
@@ -74,7 +80,7 @@ fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, note
 }
 
 /// `^[a-z][a-z0-9_]{1,31}$`, narrower than other protocols allow.
-fn name(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<ToolName> {
+fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolName> {
     let text = fields.text("name", notes)?;
     let fits = (2..=32).contains(&text.len())
         && text.starts_with(|first: char| first.is_ascii_lowercase())
@@ -90,7 +96,7 @@ fn name(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<ToolName> {
     name
 }
 
-fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut Notes) -> Option<ScopeId> {
+fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut ManifestNotes) -> Option<ScopeId> {
     let text = fields.text("permission_scope", notes)?;
     if !declared.contains(&text) {
         let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
@@ -100,7 +106,7 @@ fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut Notes) -> O
     ScopeId::parse(text).ok()
 }
 
-fn timeout(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Duration> {
+fn timeout(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Duration> {
     let Some(value) = fields.map.get("timeout_ms") else { return Some(DEFAULT_TIMEOUT) };
     let found = value.as_u64().map(Duration::from_millis).filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT);
     if found.is_none() {

@@ -13,7 +13,7 @@ use super::{ManifestRef, PendingReauth, Relation};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewManifest<'a> {
     pub version: u64,
-    /// `None` if the manifest was cleared.
+    /// Hash of the new manifest; `None` if the manifest was cleared.
     pub hash: Option<Digest>,
     pub declared: &'a BTreeSet<ScopeId>,
     /// Scopes that the change judge reports as changed since the accepted version.
@@ -37,8 +37,8 @@ pub struct RelationChange {
 }
 
 impl Relation {
-    /// Applies a new manifest version: removes undeclared scopes, suspends changed ones, and restores those that are
-    /// again as accepted. `None` if nothing changes.
+    /// Applies a new manifest version to the relation: removes undeclared scopes, suspends changed ones, and restores
+    /// those that are again as accepted. `None` if nothing changes.
     #[must_use]
     pub fn judged(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
         if !self.is_active() {

@@ -41,7 +41,7 @@ fn wishes(wishes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
     wishes.iter().map(|(text, term)| ScopeRequest { scope: scope(text), term: *term }).collect()
 }
 
-/// Grants scopes. Signatures are not checked here.
+/// Grants scopes in the relation. Signatures are not checked.
 fn say(relation: &Relation, said: &[(&str, GrantTerm)], manifest: ManifestRef, millis: i64) -> Relation {
     let entry = relation.draft_grant(&wishes(said), manifest, &DeviceId::parse("dev_1").unwrap(), at(millis));
     let mut count = 0;

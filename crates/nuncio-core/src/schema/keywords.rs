@@ -78,7 +78,7 @@ impl<'a> SchemaIndex<'a> {
         self.root
     }
 
-    /// Whether it contains any reference.
+    /// Whether the schema contains any reference.
     #[must_use]
     pub const fn refers(&self) -> bool {
         self.refers

@@ -3,11 +3,14 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi::SQLITE_CONSTRAINT_PRIMARYKEY, named_params};
 use serde::Serialize;
 
-use super::{CURRENCY, Cents, GuestName, HotelError, Ledger, Reservation, ReservationId, Room, RoomType, Status, Stay};
+use super::{
+    CURRENCY, EuroCents, GuestName, HotelError, HotelLedger, Reservation, ReservationId, ReservationStatus, Room,
+    RoomType, Stay,
+};
 
 /// Search criteria.
 #[derive(Clone, Copy, Debug)]
-pub struct Search {
+pub struct RoomSearch {
     pub stay: Stay,
     pub guests: u32,
     /// Any type if `None`.
@@ -16,7 +19,7 @@ pub struct Search {
 
 /// Free room with the price of the stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Offer {
+pub struct RoomOffer {
     #[serde(flatten)]
     pub room: Room,
     /// Currency of both prices.
@@ -24,7 +27,7 @@ pub struct Offer {
     /// Number of nights in `total`.
     pub nights: u32,
     /// Price of the whole stay.
-    pub total: Cents,
+    pub total: EuroCents,
 }
 
 #[derive(Clone, Debug)]
@@ -35,9 +38,9 @@ pub struct BookingRequest {
     pub guests: u32,
 }
 
-impl Ledger {
+impl HotelLedger {
     /// Rooms that are free on every night of the stay and large enough, cheapest first.
-    pub fn search(&self, search: &Search) -> Result<Vec<Offer>, HotelError> {
+    pub fn search(&self, search: &RoomSearch) -> Result<Vec<RoomOffer>, HotelError> {
         let mut free = self.connection.prepare_cached(
             "SELECT room_id, type, description, max_guests, price_cents
              FROM room
@@ -60,7 +63,7 @@ impl Ledger {
             |row| {
                 let room = Room::from_row(row)?;
                 let total = room.price_per_night.times(nights);
-                Ok(Offer { room, currency: CURRENCY, nights, total })
+                Ok(RoomOffer { room, currency: CURRENCY, nights, total })
             },
         )?;
         Ok(offers.collect::<Result<_, _>>()?)
@@ -92,7 +95,7 @@ impl Ledger {
             guest_name: guest_name.clone(),
             total: room.price_per_night.times(stay.nights()),
             currency: CURRENCY,
-            status: Status::Confirmed,
+            status: ReservationStatus::Confirmed,
         };
         // Repeats if a random id is already in use.
         while !insert_reservation(&transaction, &reservation)? {
@@ -117,13 +120,13 @@ impl Ledger {
     pub fn cancel(&mut self, id: &ReservationId) -> Result<Reservation, HotelError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let found = reservation(&transaction, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))?;
-        if found.status == Status::Cancelled {
+        if found.status == ReservationStatus::Cancelled {
             return Err(HotelError::AlreadyCancelled(id.clone()));
         }
         transaction.execute("UPDATE reservation SET status = 'cancelled' WHERE reservation_id = ?1", [id])?;
         transaction.execute("DELETE FROM room_night WHERE reservation_id = ?1", [id])?;
         transaction.commit()?;
-        Ok(Reservation { status: Status::Cancelled, ..found })
+        Ok(Reservation { status: ReservationStatus::Cancelled, ..found })
     }
 }
 

@@ -5,9 +5,9 @@ use jiff::civil::Date;
 use super::{ReservationId, stay::MAX_NIGHTS};
 
 /// Refused request. Each message says what was wrong and what to do. Nothing was changed, except perhaps for
-/// [`Ledger`].
+/// [`HotelLedger`].
 ///
-/// [`Ledger`]: HotelError::Ledger
+/// [`HotelLedger`]: HotelError::Ledger
 #[derive(Debug, thiserror::Error)]
 pub enum HotelError {
     /// The date is not written `YYYY-MM-DD` or does not exist.
@@ -47,14 +47,14 @@ pub enum HotelError {
     /// The room has too few beds.
     #[error(
         "{guests} guests do not fit in {room_id}, which sleeps {max_guests}. \
-         Search with guests = {guests} for a larger room, or book several rooms."
+         RoomSearch with guests = {guests} for a larger room, or book several rooms."
     )]
     TooManyGuests { room_id: String, guests: u32, max_guests: u32 },
 
     /// The room is booked on one of the nights.
     #[error(
         "{room_id} is already taken for the night of {night}. \
-         Search again for a room that is free on all nights."
+         RoomSearch again for a room that is free on all nights."
     )]
     RoomTaken {
         room_id: String,

@@ -6,7 +6,7 @@ use rusqlite::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Cents;
+use super::EuroCents;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -21,7 +21,7 @@ impl RoomType {
     /// Types in the order of the price list.
     pub const ALL: [Self; 4] = [Self::Standard, Self::Deluxe, Self::Suite, Self::Family];
 
-    /// Name in JSON and in the ledger.
+    /// Name of the room type in JSON and in the ledger.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,13 +35,13 @@ impl RoomType {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Room {
-    /// `room-` and the room number.
+    /// Room id: `room-` and the room number.
     pub room_id: String,
     #[serde(rename = "type")]
     pub room_type: RoomType,
     pub description: String,
     pub max_guests: u32,
-    pub price_per_night: Cents,
+    pub price_per_night: EuroCents,
 }
 
 impl Room {
@@ -90,7 +90,7 @@ pub(super) fn insert_rooms(connection: &Connection) -> rusqlite::Result<()> {
             ":type": room_type,
             ":description": description,
             ":max_guests": max_guests,
-            ":price_cents": Cents::from_euros(euros),
+            ":price_cents": EuroCents::from_euros(euros),
         })?;
     }
     Ok(())

@@ -8,22 +8,22 @@ use super::{HotelError, inventory};
 
 /// `GRHO`, the SQLite application id of a Grand Hotel ledger.
 const APPLICATION_ID: i32 = 0x4752_484F;
-/// Revision of `ledger.sql`.
+/// Revision of the database schema `ledger.sql`.
 const REVISION: i32 = 1;
 const SCHEMA: &str = include_str!("ledger.sql");
 
-/// Time that one statement waits for other processes.
+/// Time that one SQL statement waits for other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const WAL_ATTEMPTS: u32 = 200;
 const WAL_PAUSE: Duration = Duration::from_millis(25);
 
 /// Connection to the hotel's database. Calls block; open one per thread or share one behind a mutex.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct HotelLedger {
     pub(super) connection: Connection,
 }
 
-impl Ledger {
+impl HotelLedger {
     /// Opens the ledger, and creates it with its rooms if it does not exist.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ pub const CURRENCY: &str = "EUR";
 
 /// Amount in cents, so that sums are exact. Serialised in euros with at most two decimals: `298`, `94.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cents(i64);
+pub struct EuroCents(i64);
 
-impl Cents {
+impl EuroCents {
     #[must_use]
     pub const fn new(cents: i64) -> Self {
         Self(cents)
@@ -28,7 +28,7 @@ impl Cents {
     }
 }
 
-impl Serialize for Cents {
+impl Serialize for EuroCents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.0 % 100 == 0 {
             serializer.serialize_i64(self.0 / 100)
@@ -39,13 +39,13 @@ impl Serialize for Cents {
     }
 }
 
-impl ToSql for Cents {
+impl ToSql for EuroCents {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         self.0.to_sql()
     }
 }
 
-impl FromSql for Cents {
+impl FromSql for EuroCents {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         i64::column_result(value).map(Self)
     }

@@ -8,7 +8,7 @@ use rusqlite::{
 };
 use serde::Serialize;
 
-use super::{CURRENCY, Cents, HotelError, RoomType, Stay};
+use super::{CURRENCY, EuroCents, HotelError, RoomType, Stay};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reservation {
@@ -21,9 +21,9 @@ pub struct Reservation {
     pub guests: u32,
     pub guest_name: GuestName,
     /// Price of the whole stay.
-    pub total: Cents,
+    pub total: EuroCents,
     pub currency: &'static str,
-    pub status: Status,
+    pub status: ReservationStatus,
 }
 
 impl Reservation {
@@ -47,14 +47,14 @@ impl Reservation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum ReservationStatus {
     /// The room is booked for the guest.
     Confirmed,
-    /// The nights are free again.
+    /// The reservation was cancelled; its nights are free again.
     Cancelled,
 }
 
-impl FromSql for Status {
+impl FromSql for ReservationStatus {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         match value.as_str()? {
             "confirmed" => Ok(Self::Confirmed),
@@ -75,7 +75,7 @@ impl ReservationId {
     const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     const LENGTH: usize = 6;
 
-    /// Encodes five bits of each byte.
+    /// Makes a reservation id from random bytes, five bits of each.
     #[must_use]
     pub fn from_random(bytes: [u8; 6]) -> Self {
         let signs = bytes.map(|byte| char::from(Self::ALPHABET[usize::from(byte & 31)]));
@@ -134,7 +134,7 @@ impl FromSql for ReservationId {
 pub struct GuestName(String);
 
 impl GuestName {
-    /// Maximum length in characters.
+    /// Maximum length of a guest name, in characters.
     pub const MAX_CHARS: usize = 200;
 
     #[must_use]

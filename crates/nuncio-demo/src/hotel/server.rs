@@ -16,27 +16,27 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{HotelError, Ledger, tools};
+use super::{HotelError, HotelLedger, tools};
 use crate::mcp::{arguments, refusal, unknown_tool};
 
 /// MCP server with the hotel's tools on one ledger.
 #[derive(Clone, Debug)]
 pub struct HotelServer {
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<HotelLedger>>,
     tools: Arc<[Tool]>,
 }
 
 impl HotelServer {
     /// Opens the ledger at `path`, creating it if needed.
     pub fn open(path: &Path) -> Result<Self, HotelError> {
-        let ledger = Arc::new(Mutex::new(Ledger::open(path)?));
+        let ledger = Arc::new(Mutex::new(HotelLedger::open(path)?));
         Ok(Self { ledger, tools: tools::all().into() })
     }
 
     async fn answer<A: DeserializeOwned + Send + 'static>(
         &self,
         call: Option<JsonObject>,
-        tool: fn(&mut Ledger, &A) -> Result<Value, HotelError>,
+        tool: fn(&mut HotelLedger, &A) -> Result<Value, HotelError>,
     ) -> CallToolResult {
         let call = match arguments(call) {
             Ok(call) => call,

@@ -7,14 +7,14 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 
-use super::{BookingRequest, HotelError, Ledger, RoomType, Search, Stay};
+use super::{BookingRequest, HotelError, HotelLedger, RoomSearch, RoomType, Stay};
 
 pub(super) use describe::all;
 
 /// Arguments of `search_rooms`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SearchRooms {
+pub(super) struct SearchRoomsArguments {
     check_in: String,
     check_out: String,
     #[serde(default = "one_guest", deserialize_with = "guests")]
@@ -26,7 +26,7 @@ pub(super) struct SearchRooms {
 /// Arguments of `make_reservation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MakeReservation {
+pub(super) struct MakeReservationArguments {
     room_id: String,
     check_in: String,
     check_out: String,
@@ -38,12 +38,12 @@ pub(super) struct MakeReservation {
 /// Arguments of `get_reservation` and `cancel_reservation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneReservation {
+pub(super) struct ReservationIdArguments {
     reservation_id: String,
 }
 
-pub(super) fn search_rooms(ledger: &mut Ledger, call: &SearchRooms) -> Result<Value, HotelError> {
-    let rooms = ledger.search(&Search {
+pub(super) fn search_rooms(ledger: &mut HotelLedger, call: &SearchRoomsArguments) -> Result<Value, HotelError> {
+    let rooms = ledger.search(&RoomSearch {
         stay: Stay::parse(&call.check_in, &call.check_out)?,
         guests: call.guests.get(),
         room_type: call.room_type,
@@ -51,7 +51,7 @@ pub(super) fn search_rooms(ledger: &mut Ledger, call: &SearchRooms) -> Result<Va
     Ok(json!({ "rooms": rooms }))
 }
 
-pub(super) fn make_reservation(ledger: &mut Ledger, call: &MakeReservation) -> Result<Value, HotelError> {
+pub(super) fn make_reservation(ledger: &mut HotelLedger, call: &MakeReservationArguments) -> Result<Value, HotelError> {
     let reservation = ledger.reserve(&BookingRequest {
         room_id: call.room_id.clone(),
         stay: Stay::parse(&call.check_in, &call.check_out)?,
@@ -61,12 +61,12 @@ pub(super) fn make_reservation(ledger: &mut Ledger, call: &MakeReservation) -> R
     Ok(json!({ "reservation": reservation }))
 }
 
-pub(super) fn get_reservation(ledger: &mut Ledger, call: &OneReservation) -> Result<Value, HotelError> {
+pub(super) fn get_reservation(ledger: &mut HotelLedger, call: &ReservationIdArguments) -> Result<Value, HotelError> {
     let reservation = ledger.reservation(&call.reservation_id.parse()?)?;
     Ok(json!({ "reservation": reservation }))
 }
 
-pub(super) fn cancel_reservation(ledger: &mut Ledger, call: &OneReservation) -> Result<Value, HotelError> {
+pub(super) fn cancel_reservation(ledger: &mut HotelLedger, call: &ReservationIdArguments) -> Result<Value, HotelError> {
     let reservation = ledger.cancel(&call.reservation_id.parse()?)?;
     Ok(json!({ "reservation": reservation }))
 }

@@ -1,11 +1,13 @@
 //! Booking rules.
 
-use nuncio_demo::hotel::{BookingRequest, HotelError, Ledger, Offer, Reservation, RoomType, Search, Status, Stay};
+use nuncio_demo::hotel::{
+    BookingRequest, HotelError, HotelLedger, Reservation, ReservationStatus, RoomOffer, RoomSearch, RoomType, Stay,
+};
 use tempfile::TempDir;
 
-fn hotel() -> (Ledger, TempDir) {
+fn hotel() -> (HotelLedger, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (Ledger::open(&folder.path().join("hotel.db")).unwrap(), folder)
+    (HotelLedger::open(&folder.path().join("hotel.db")).unwrap(), folder)
 }
 
 pub(crate) fn request(room_id: &str, check_in: &str, check_out: &str) -> BookingRequest {
@@ -17,12 +19,17 @@ pub(crate) fn request(room_id: &str, check_in: &str, check_out: &str) -> Booking
     }
 }
 
-pub(crate) fn free(ledger: &Ledger, check_in: &str, check_out: &str, room_type: Option<RoomType>) -> Vec<Offer> {
+pub(crate) fn free(
+    ledger: &HotelLedger,
+    check_in: &str,
+    check_out: &str,
+    room_type: Option<RoomType>,
+) -> Vec<RoomOffer> {
     let stay = Stay::parse(check_in, check_out).unwrap();
-    ledger.search(&Search { stay, guests: 1, room_type }).unwrap()
+    ledger.search(&RoomSearch { stay, guests: 1, room_type }).unwrap()
 }
 
-fn book(ledger: &mut Ledger, check_in: &str, check_out: &str) -> Result<Reservation, HotelError> {
+fn book(ledger: &mut HotelLedger, check_in: &str, check_out: &str) -> Result<Reservation, HotelError> {
     ledger.reserve(&request("room-203", check_in, check_out))
 }
 
@@ -48,7 +55,7 @@ fn search_lists_only_rooms_that_are_large_enough() {
     let (ledger, _folder) = hotel();
     let stay = Stay::parse("2026-12-01", "2026-12-02").unwrap();
     for guests in 1..=6 {
-        let found = ledger.search(&Search { stay, guests, room_type: None }).unwrap();
+        let found = ledger.search(&RoomSearch { stay, guests, room_type: None }).unwrap();
         assert!(found.iter().all(|offer| offer.room.max_guests >= guests));
         assert_eq!(found.is_empty(), guests == 6, "the largest room sleeps five");
     }
@@ -109,7 +116,7 @@ fn reservation_can_be_looked_up_with_all_its_details() {
     assert_eq!(made.room_type, RoomType::Deluxe);
     assert_eq!((made.stay.nights(), made.guests), (3, 2));
     assert_eq!(made.guest_name.as_str(), "Ada Lovelace");
-    assert_eq!((made.currency, made.status), ("EUR", Status::Confirmed));
+    assert_eq!((made.currency, made.status), ("EUR", ReservationStatus::Confirmed));
     assert_eq!(serde_json::to_value(made.total).unwrap(), 3 * 179);
     assert_eq!(ledger.reservation(&made.reservation_id).unwrap(), made);
 }
@@ -126,7 +133,7 @@ fn repeated_cancellation_is_refused_and_frees_nothing() {
     let (mut ledger, _folder) = hotel();
     let first = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();
     let cancelled = ledger.cancel(&first.reservation_id).unwrap();
-    assert_eq!(cancelled, Reservation { status: Status::Cancelled, ..first.clone() });
+    assert_eq!(cancelled, Reservation { status: ReservationStatus::Cancelled, ..first.clone() });
     assert_eq!(ledger.reservation(&first.reservation_id).unwrap(), cancelled);
 
     let second = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();

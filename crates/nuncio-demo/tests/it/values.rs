@@ -1,6 +1,6 @@
 //! Validated values: stays, names, ids, amounts.
 
-use nuncio_demo::hotel::{Cents, GuestName, HotelError, MAX_NIGHTS, ReservationId, Stay};
+use nuncio_demo::hotel::{EuroCents, GuestName, HotelError, MAX_NIGHTS, ReservationId, Stay};
 
 #[test]
 fn date_must_be_written_as_yyyy_mm_dd() {
@@ -72,12 +72,12 @@ fn guest_name_is_one_line_of_limited_length() {
 
 #[test]
 fn amounts_are_serialised_in_euros() {
-    let written = |cents| serde_json::to_string(&Cents::new(cents)).unwrap();
+    let written = |cents| serde_json::to_string(&EuroCents::new(cents)).unwrap();
     assert_eq!(written(29_800), "298");
     assert_eq!(written(9_450), "94.5");
     assert_eq!(written(9_449), "94.49");
     assert_eq!(written(1), "0.01");
-    assert_eq!(Cents::from_euros(94).times(3), Cents::new(28_200));
+    assert_eq!(EuroCents::from_euros(94).times(3), EuroCents::new(28_200));
     for cents in 0..100_000 {
         let number: f64 = written(cents).parse().unwrap();
         assert_eq!((number * 100.0).round() as i64, cents);

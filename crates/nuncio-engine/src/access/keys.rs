@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
 
-/// Maximum number of valid signing keys. A signature does not name its key, so each key is tried.
+/// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Access {
         }
     }
 
-    /// Caller of a valid bearer key.
+    /// The caller that a valid bearer key identifies.
     #[must_use]
     pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
         match self.identity_by_key(key) {

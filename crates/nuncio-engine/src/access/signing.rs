@@ -47,7 +47,7 @@ impl SigningKey {
         !self.key.is_expired(now) && self.key.has_secret(&self.digest, now)
     }
 
-    /// Caller identified by this key.
+    /// The caller that this signing key identifies.
     #[must_use]
     pub fn caller(&self) -> Caller {
         Caller {

@@ -45,7 +45,7 @@ pub struct NewAgent {
     pub public: bool,
     pub connection: AgentConnection,
     pub health_check_url: Option<Url>,
-    /// Manifest bytes as received.
+    /// Manifest of the new agent, as received.
     pub manifest: Option<Vec<u8>>,
     /// Note that the owner shows to people about this manifest.
     pub change_note: Option<String>,
@@ -54,7 +54,7 @@ pub struct NewAgent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatedAgent {
     pub account: Account,
-    /// Access token, returned only here.
+    /// Access token of the new agent, returned only at its creation.
     pub token: String,
     /// Signing secret of the webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
@@ -68,7 +68,7 @@ pub struct UpdatedAgent {
     pub webhook_secret: Option<WebhookSecret>,
 }
 
-/// Changes to an account; `None` leaves a field as it is.
+/// Changes to an agent account; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentPatch {
     pub display_name: Option<String>,
@@ -77,7 +77,7 @@ pub struct AgentPatch {
     /// Whether the agent appears in search results.
     pub public: Option<bool>,
     pub connection: Option<AgentConnection>,
-    /// `Some(None)` removes the URL.
+    /// New health-check URL; `Some(None)` removes it.
     pub health_check_url: Option<Option<Url>>,
 }
 
@@ -134,7 +134,7 @@ impl Accounts {
         self.change_account(by, id, Some(AuditEvent::TokenRevoked), |account| account.token = None).await
     }
 
-    /// Caller of a valid agent token.
+    /// The caller that a valid agent token identifies.
     pub async fn authenticate_agent_token(&self, token: &str) -> Result<Option<Caller>, EngineError> {
         let Some(characters) = token.strip_prefix(TOKEN_PREFIX) else { return Ok(None) };
         if characters.len() != TOKEN_CHARACTERS
@@ -193,7 +193,7 @@ impl Accounts {
         }
     }
 
-    /// Commits an account change together with `besides`; `None` if somebody else changed the account first.
+    /// Commits an account change together with `besides`; `None` if another request changed the account first.
     async fn commit_account(
         &self,
         mut account: Account,
@@ -235,7 +235,7 @@ impl Accounts {
 }
 
 impl Manifests {
-    /// Creates an agent owned by the caller and publishes its manifest. A wrong manifest creates nothing.
+    /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
     pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());
         let most = self.runtime.limits().consent.agents_per_owner;
@@ -316,7 +316,7 @@ mod tests {
     use nuncio_core::time::Timestamp;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Yields every byte value in turn.
+    /// Test randomness that yields every byte value in turn.
     #[derive(Debug, Default)]
     struct Counting(AtomicU8);
 

@@ -14,9 +14,9 @@ use crate::ports::store::StoreError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConsentError {
-    /// Stable error code.
+    /// Stable code of the error.
     pub code: Code,
-    /// Explanation for people: what was wrong and what to do.
+    /// Message for people: what was wrong and what to do.
     pub message: String,
     /// Machine-readable details of the error.
     pub details: ConsentErrorDetails,
@@ -35,12 +35,12 @@ pub enum ConsentErrorDetails {
         /// `None` when the agent has no manifest.
         hash: Option<Digest>,
     },
-    /// Affected scopes.
+    /// The scopes that the error is about.
     Scopes(Vec<ScopeId>),
-    /// Affected relation.
+    /// The relation that the error is about.
     Relation(RelationId),
     Limit(usize),
-    /// Seconds until a retry makes sense.
+    /// Number of seconds after which a retry makes sense.
     RetryAfter(u64),
 }
 

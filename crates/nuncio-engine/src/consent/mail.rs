@@ -12,10 +12,10 @@ use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
 
-/// Maximum page size.
+/// Maximum page size of a list.
 const PAGE: usize = 500;
 
-/// Notifications deleted per commit.
+/// Number of notifications deleted per commit.
 const FORGET: usize = 1000;
 
 /// Notifications to people and agents.

@@ -14,7 +14,7 @@ use crate::ports::bus::BusNotice;
 /// Table size at which unused waiters are removed for the first time.
 const FIRST_SWEEP: usize = 1024;
 
-/// One `Notify` per recipient that somebody waits for.
+/// One `Notify` per recipient with a waiting reader.
 #[derive(Debug)]
 pub(crate) struct MailWaiters {
     table: Mutex<WaiterTable>,

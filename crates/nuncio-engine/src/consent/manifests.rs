@@ -59,7 +59,7 @@ pub struct Publication {
 pub(super) struct PlannedPublication {
     pub(super) publication: Publication,
     pub(super) changes: Vec<ConsentChange>,
-    /// Relations after the commit.
+    /// Relations with people, as they are after the publication.
     relations: Vec<Relation>,
 }
 

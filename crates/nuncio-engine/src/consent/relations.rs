@@ -54,7 +54,7 @@ pub struct NewConsent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerSlice {
     pub entries: Vec<LedgerEntry>,
-    /// Includes revoked devices.
+    /// Devices of the person, including revoked ones.
     pub devices: Vec<Device>,
 }
 

@@ -25,7 +25,7 @@ pub struct ConsentRules {
     pub assertion_window: Duration,
     /// Time within which a drafted ledger entry must be signed.
     pub signing_window: Duration,
-    /// Retention of notifications.
+    /// How long notifications are kept.
     pub mail_kept: Duration,
 }
 

@@ -9,7 +9,7 @@ use super::error::ConsentError;
 /// Maximum description length, in characters.
 const MAX_DESCRIPTION: usize = 1000;
 
-/// Maximum number of search words that count.
+/// Maximum number of words of a search query that are used.
 const MAX_QUERY_WORDS: usize = 8;
 
 /// Validates a one-line text: not empty, not too long, no control or invisible characters.

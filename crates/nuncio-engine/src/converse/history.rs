@@ -80,7 +80,7 @@ pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
     Message::System { content, extra: Extra::new() }
 }
 
-/// Size of a value as JSON, in bytes.
+/// Size of a value serialised as JSON, in bytes.
 pub(super) fn json_size(value: &impl Serialize) -> usize {
     struct Count(usize);
 

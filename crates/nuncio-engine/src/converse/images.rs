@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 5 * 1024 * 1024;
 /// Maximum length of an image URL.
 const MAX_URL: usize = 8 * 1024;
 
-/// Accepted media types, each with its possible leading bytes.
+/// Accepted image types, each with its possible leading bytes.
 const TYPES: [(&str, &[&[u8]]); 4] = [
     ("image/png", &[b"\x89PNG\r\n\x1a\n"]),
     ("image/jpeg", &[b"\xff\xd8\xff"]),
@@ -61,7 +61,7 @@ fn check_address(agent: &Agent, address: &str) -> Result<(), EngineError> {
     }
 }
 
-/// Checks a `data:` URI without its scheme.
+/// Checks an image given as `data:` URI, without its scheme.
 fn check_data(rest: &str) -> Result<(), String> {
     let (head, data) = rest.split_once(',').ok_or("a data: URI has a comma before its data")?;
     let kind = head.strip_suffix(";base64").ok_or("a data: URI must be base64: data:image/png;base64,…")?;

@@ -23,7 +23,7 @@ use crate::ports::store::{Change, Conflict, IdempotencyRecord, SessionCursor, St
 pub struct NewSession {
     pub agent: String,
     pub settings: SettingsPatch,
-    /// Earlier messages to import.
+    /// Earlier messages that the new session starts with.
     pub messages: Vec<Message>,
 }
 
@@ -92,7 +92,7 @@ impl Conversations {
         }
     }
 
-    /// The session, if the caller owns it.
+    /// The session with this id, if the caller owns it.
     pub async fn session(&self, caller: &Caller, id: &str) -> Result<Session, EngineError> {
         let found = match SessionId::parse(id) {
             Ok(id) => self.store.session(&id).await?,
@@ -153,7 +153,7 @@ impl Conversations {
         })
     }
 
-    /// Result of an earlier request with the same key; an error if its body differed.
+    /// Result of an earlier request with the same idempotency key; an error if its body differed.
     pub(crate) async fn recall(
         &self,
         caller: &Caller,

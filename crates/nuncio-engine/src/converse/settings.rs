@@ -17,12 +17,12 @@ pub const REDACTED: &str = "***";
 /// Maximum number of client tools per session.
 const MAX_CLIENT_TOOLS: usize = 256;
 
-/// Changes to session settings; absent fields stay as they are.
+/// Changes to session settings; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SettingsPatch {
     /// Enabled tools of the agent; replaces the previous list.
     pub tools: Option<Vec<ToolRef>>,
-    /// Options to set; others keep their values.
+    /// Session options to set; the others keep their values.
     pub options: BTreeMap<String, String>,
     /// Tools that the client runs; replaces the previous list.
     pub client_tools: Option<Vec<ClientTool>>,
@@ -36,7 +36,7 @@ impl SettingsPatch {
 }
 
 impl Conversations {
-    /// Applies a patch to the settings, or says what is wrong with it.
+    /// Applies a patch to the settings; the error describes an invalid patch.
     pub(crate) fn patched(
         &self,
         agent: &Agent,

@@ -30,7 +30,7 @@ pub struct Blueprint {
 pub struct BlueprintMethod {
     pub name: String,
     pub description: String,
-    /// Must describe an object.
+    /// Schema of the method's request, which must describe an object.
     #[serde(serialize_with = "source")]
     pub request_schema: Schema,
     #[serde(serialize_with = "source")]

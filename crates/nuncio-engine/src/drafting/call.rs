@@ -18,13 +18,13 @@ use crate::publish::PublishedAgent;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DraftedCall {
-    /// Id of the draft.
+    /// Id of the drafted protocol.
     pub protocol: String,
     /// Digest of the accepted document.
     pub digest: Digest,
     pub method: String,
     pub params: Map<String, Value>,
-    /// Protocol of the request.
+    /// The protocol over which the call arrived.
     pub by: Protocol,
 }
 

@@ -17,12 +17,12 @@ use super::Blueprint;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftingPolicy {
-    /// Drafting is refused.
+    /// Drafting of protocols is refused.
     Off,
-    /// Each protocol needs an operator's approval.
+    /// Each drafted protocol needs an operator's approval.
     #[default]
     Ask,
-    /// Accepted whenever it passes validation.
+    /// A drafted protocol is accepted whenever it passes validation.
     Accept,
 }
 
@@ -34,7 +34,7 @@ pub struct ProtocolDraft {
     pub with: Principal,
     /// Id of the negotiation request; a repeated request returns the same draft.
     pub key: String,
-    /// Digest of that request's content.
+    /// Digest of the content of the negotiation request.
     pub asked: Digest,
     pub blueprint: Blueprint,
     /// The document that both sides see, without its digest.
@@ -53,9 +53,9 @@ pub struct ProtocolDraft {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftSide {
-    /// The agent of this server, as decided by its operator.
+    /// The agent of this server decides, through its operator.
     Us,
-    /// The caller.
+    /// The caller decides.
     Them,
 }
 
@@ -63,7 +63,7 @@ pub enum DraftSide {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum DraftState {
-    /// Written, not accepted by either side.
+    /// The protocol is written, and accepted by neither side.
     Draft,
     AcceptedByUs {
         /// The principal that accepted for the agent.
@@ -80,13 +80,13 @@ pub enum DraftState {
         /// Time of the second acceptance.
         at: Timestamp,
     },
-    /// One side rejected it, possibly after acceptance.
+    /// One side rejected the protocol, possibly after both had accepted it.
     Rejected {
         side: DraftSide,
         at: Timestamp,
         reason: Option<String>,
     },
-    /// A side did not accept in time.
+    /// A side did not accept the protocol in time.
     Expired {
         /// Time at which the expiry was noticed.
         at: Timestamp,
@@ -122,7 +122,7 @@ impl DraftState {
 /// A transition that the draft's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// Rejected or expired.
+    /// The draft is already rejected or expired; the text is the state's name.
     #[error("the draft is {0}")]
     Closed(&'static str),
     /// The digest belongs to another document.

@@ -48,7 +48,7 @@ pub(super) struct BrainQuestion {
 }
 
 impl Drafts {
-    /// Has a brain write a protocol. All tools are disabled, so that it can cause nothing.
+    /// Has a brain write a protocol. All tools are disabled, so that the brain can cause no effect.
     pub(super) async fn write_blueprint(
         self: &Arc<Self>,
         caller: &Caller,
@@ -120,7 +120,7 @@ impl Drafts {
     }
 }
 
-/// A fault of the whole document.
+/// A fault of the drafted document as a whole.
 pub(super) fn document_fault(message: &str) -> SchemaViolation {
     SchemaViolation { pointer: String::new(), message: message.to_owned() }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::converse::LiveTurn;
 
-/// Input of one brain step.
+/// Input of one step of a brain.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub agent: Arc<Agent>,
@@ -39,7 +39,7 @@ pub struct BrainStepEnd {
     /// Why the brain stopped. If it made tool calls, `tool_use` and `end_turn` mean the same: the calls run and the
     /// brain continues.
     pub stop: StopReason,
-    /// Token usage, if known.
+    /// Token usage of the step, if known.
     pub usage: Option<Usage>,
 }
 
@@ -65,10 +65,10 @@ pub enum BrainError {
 /// A brain keeps no state between steps and is cancelled by dropping the future.
 #[async_trait]
 pub trait Brain: fmt::Debug + Send + Sync + 'static {
-    /// Runs one step, writing to `voice`.
+    /// Runs one step and writes its output to `voice`.
     async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError>;
 
-    /// Summarises messages that no longer fit the window; `None` if it cannot, and they are dropped.
+    /// Summarises messages that no longer fit the context window; `None` if the brain cannot, and they are dropped.
     async fn summarize(&self, _prompt: Prompt) -> Option<String> {
         None
     }
@@ -97,11 +97,11 @@ pub struct BrainWriter {
 /// Everything a brain wrote in one step.
 #[derive(Debug, Default)]
 pub(crate) struct BrainOutput {
-    /// In the order in which they began.
+    /// Pieces of output, in the order in which they began.
     pub(crate) pieces: Vec<OutputPiece>,
     /// Indexes of calls that the brain runs itself, if the app allows it.
     pub(crate) asked: HashSet<usize>,
-    /// Results of such calls.
+    /// Results of calls that the brain ran itself.
     pub(crate) results: Vec<(CallId, Content)>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) enum OutputPiece {
         extra: Extra,
     },
     Call {
-        /// Id from the brain, if it gave one.
+        /// Call id chosen by the brain, if it gave one.
         id: Option<CallId>,
         name: ToolName,
         input: Map<String, Value>,
@@ -157,12 +157,12 @@ impl BrainWriter {
         Message::assistant(blocks.collect())
     }
 
-    /// Appends text.
+    /// Appends text to the brain's output.
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
         self.speak(OutputKind::Text, piece).await
     }
 
-    /// Appends thinking.
+    /// Appends thinking to the brain's output.
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
         self.speak(OutputKind::Thinking, piece).await
     }
@@ -185,7 +185,7 @@ impl BrainWriter {
         &self.answers
     }
 
-    /// Reports the result of such a call.
+    /// Reports the result of a call that the brain ran itself.
     pub fn result(&mut self, call: CallId, content: Content) -> Result<(), BrainError> {
         self.turn.write(|log: &mut EventLog| log.tool_result(call.as_str(), &content))?;
         self.said.results.push((call, content));

@@ -10,11 +10,11 @@ use super::fetch::{FetchError, Trust};
 
 #[derive(Clone)]
 pub struct DialRequest {
-    /// An `http:` or `https:` URL.
+    /// URL to connect to, `http:` or `https:`.
     pub url: Url,
-    /// Whether the operator configured the URL or it came from outside.
+    /// Whether the operator configured the URL or it came from an untrusted source.
     pub trust: Trust,
-    /// Connect timeout.
+    /// Time limit for connecting.
     pub timeout: Duration,
     /// Maximum incoming frame size, in bytes.
     pub max_frame: usize,
@@ -27,7 +27,7 @@ impl fmt::Debug for DialRequest {
     }
 }
 
-/// A received frame.
+/// A frame received on a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocketFrame {
     Text(String),
@@ -45,6 +45,6 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
 pub trait TextSocket: Send {
     /// Sends a text frame; false if the connection is closed.
     async fn send(&mut self, text: String) -> bool;
-    /// The next frame. Cancel safe.
+    /// The next frame of the WebSocket. Cancel safe.
     async fn next(&mut self) -> SocketFrame;
 }

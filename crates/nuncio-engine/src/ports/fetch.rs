@@ -14,9 +14,9 @@ pub struct FetchRequest {
     pub url: Url,
     pub headers: Vec<(String, String)>,
     pub body: Option<Bytes>,
-    /// Whether the operator configured the URL or it came from outside.
+    /// Whether the operator configured the URL or it came from an untrusted source.
     pub trust: Trust,
-    /// Timeout of the whole exchange.
+    /// Time limit of the request and its complete response.
     pub timeout: Duration,
     /// Maximum response body size, in bytes.
     pub max_bytes: usize,
@@ -41,7 +41,7 @@ pub enum Trust {
 #[derive(Debug, Clone)]
 pub struct FetchResponse {
     pub status: u16,
-    /// Names are in lower case.
+    /// Response headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
 }
@@ -55,7 +55,7 @@ impl FetchResponse {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The address may not be reached.
+    /// The address is not allowed by the operator's rules.
     #[error("{url} may not be reached: {why}")]
     Refused { url: String, why: String },
     /// The server cannot be reached or does not speak HTTP.

@@ -29,7 +29,7 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn committed(&self, callers: usize, took: Duration);
 }
 
-/// Discards metrics.
+/// A meter that discards all metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoopMeter;
 

@@ -13,19 +13,19 @@ use crate::drafting::ProtocolDraft;
 /// given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReply {
-    /// Derived from the message, so that a repetition has the same id.
+    /// Id of the reply, derived from the message, so that a repetition has the same id.
     pub id: String,
     pub session: SessionId,
     /// Idempotency key of the request that began the turn.
     pub request: String,
     pub owner: Principal,
     pub agent: AgentName,
-    /// Recipient's message address.
+    /// Address of the recipient's message service.
     pub to: String,
     pub answers: String,
     /// Time of the next delivery attempt or check.
     pub due: Timestamp,
-    /// Delivery attempts so far.
+    /// Number of delivery attempts so far.
     pub attempts: u32,
 }
 
@@ -63,11 +63,11 @@ pub trait PeerStore {
         agent: &AgentName,
         key: &str,
     ) -> Result<Option<ProtocolDraft>, StoreError>;
-    /// Undecided drafts, oldest first.
+    /// Undecided protocol drafts, oldest first.
     async fn open_drafts(&self, limit: usize) -> Result<Vec<ProtocolDraft>, StoreError>;
     /// Pending replies due until then, earliest first.
     async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError>;
     async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError>;
-    /// Links by principal.
+    /// Links from principals to people.
     async fn links(&self) -> Result<Vec<PersonLink>, StoreError>;
 }

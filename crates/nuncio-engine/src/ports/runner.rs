@@ -40,13 +40,13 @@ pub struct RunCall {
 pub struct ProgramStart(Option<Arc<SetOnce<()>>>);
 
 impl ProgramStart {
-    /// Observed by an execution.
+    /// A program start that an execution observes.
     #[must_use]
     pub(crate) fn observed() -> Self {
         Self(Some(Arc::new(SetOnce::new())))
     }
 
-    /// Reports the start; repeating it changes nothing.
+    /// Reports that the program has started; further calls change nothing.
     pub fn report(&self) {
         if let Some(start) = &self.0 {
             let _ = start.set(());
@@ -83,7 +83,7 @@ impl SentMessages {
         }
     }
 
-    /// Messages in sending order.
+    /// Sent messages in order.
     #[must_use]
     pub fn list(&self) -> Vec<MessageReference> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -92,9 +92,9 @@ impl SentMessages {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// For the brain and people.
+    /// Result for the brain and for people.
     pub content: Vec<Block>,
-    /// For programs.
+    /// Structured result for programs.
     pub structured: Option<Value>,
 }
 
@@ -140,10 +140,10 @@ pub enum RunError {
     /// The tool ran and reported a failure.
     #[error("{0}")]
     Failed(String),
-    /// The backend cannot be reached.
+    /// The tool's backend cannot be reached.
     #[error("{0}")]
     Unavailable(String),
-    /// The person or their device refused.
+    /// The person or their device refused the call.
     #[error("{message}")]
     Refused { code: Code, message: String },
 }

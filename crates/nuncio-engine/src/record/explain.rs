@@ -24,9 +24,9 @@ const LEDGER_PAGE: usize = 1000;
 #[derive(Debug, Clone, Serialize)]
 pub struct Explanation {
     pub call: CallId,
-    /// Oldest first.
+    /// Stored entries, oldest first.
     pub records: Vec<ExplainedRecord>,
-    /// First fault of the audit chain.
+    /// The first fault of the audit chain, if it is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_broken: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct Explanation {
 pub struct ExplainedRecord {
     pub seq: u64,
     pub record: Value,
-    /// The record itself first, then each record it refers to.
+    /// The audit record first, then each record that it refers to.
     pub evidence: Vec<Evidence>,
 }
 
@@ -46,7 +46,7 @@ pub struct Evidence {
     pub kept_by: &'static str,
     pub name: String,
     pub state: EvidenceState,
-    /// Content, or what is wrong with it.
+    /// Content of the record, or its fault.
     pub says: String,
     /// Hashes of the ledger entries, from the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,7 +61,7 @@ pub enum EvidenceState {
     Changed,
     /// The record is missing, although the server never deletes such records.
     Missing,
-    /// The record is not stored here, which is normal for its kind.
+    /// The record is not stored on this server, which is normal for its kind.
     NotKept,
 }
 

@@ -21,13 +21,13 @@ use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 
 const PAGE: usize = 100;
 
-/// Maximum backup size, in bytes.
+/// Maximum size of a key backup, in bytes.
 const MAX_BACKUP: usize = 16 * 1024;
 
 /// Upload of public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyUpload {
-    /// `None` leaves the bundle as it is.
+    /// New key bundle; `None` leaves the stored one unchanged.
     pub bundle: Option<KeyBundle>,
     /// One-time keys for first messages.
     pub one_time_keys: Vec<OneTimeKey>,
@@ -36,7 +36,7 @@ pub struct KeyUpload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyUploadResult {
     pub seq: u64,
-    /// Unused one-time keys.
+    /// Number of unused one-time keys at the server.
     pub one_time_keys: usize,
 }
 
@@ -265,7 +265,7 @@ impl DeviceKeys {
         Ok(at)
     }
 
-    /// Key backup of a person, and its time.
+    /// A person's key backup, and its time.
     pub async fn backup(&self, person: &PersonName) -> Result<(String, Timestamp), ConsentError> {
         self.store.backup(person).await?.ok_or_else(no_backup)
     }

@@ -28,7 +28,7 @@ macro_rules! assets {
     };
 }
 
-/// Files that all pages share.
+/// Static files that all pages share.
 const SHARED: &[Asset] =
     assets!["icon.svg", "base.css", "frame.css", "early.js", "switches.js", "dom.js", "announce.js", "forms.js"];
 
@@ -49,7 +49,7 @@ impl Assets {
         SHARED.iter().chain(self.own)
     }
 
-    /// Name of the versioned folder.
+    /// Name of the versioned folder of the assets.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 /// Size limit of a form, in bytes.
 const MAX_FORM: usize = 1024 * 1024;
 
-/// Names and values of a form.
+/// Names and values of a submitted form.
 pub type Fields = [(String, String)];
 
 /// Reads a form. The caller limits the time.
@@ -32,7 +32,7 @@ pub fn form_fields(body: &[u8]) -> Vec<(String, String)> {
     url::form_urlencoded::parse(body).into_owned().collect()
 }
 
-/// First value of a field.
+/// The first value of a form field.
 #[must_use]
 pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
     form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -43,14 +43,14 @@ pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
 pub enum RequestSender {
     /// A page of this server, or an address typed by a person.
     OwnPage,
-    /// A page on another site or port.
+    /// The request was sent by a page on another site or port.
     OtherSite,
     /// Neither header was sent, so no current browser sent the request.
     NoBrowser,
 }
 
-/// Determines the sender. `Sec-Fetch-Site` decides if it is present, because no page can forge it; otherwise `Origin`
-/// is compared with the host.
+/// Determines which page sent a request. `Sec-Fetch-Site` decides if it is present, because no page can forge it;
+/// otherwise `Origin` is compared with the host.
 #[must_use]
 pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
     if let Some(site) = headers.get(HeaderName::from_static("sec-fetch-site")) {
@@ -79,7 +79,7 @@ pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
         .is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-/// Host that the request names.
+/// The host that the request names.
 #[must_use]
 pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     // HTTP/2 has the host in the URI instead of a header.
@@ -103,7 +103,7 @@ impl Cookie<'_> {
         port.map_or_else(|| self.name.to_owned(), |port| format!("{}-{port}", self.name))
     }
 
-    /// Value of the cookie in a request.
+    /// The value of the cookie in a request.
     #[must_use]
     pub fn of(self, headers: &HeaderMap) -> Option<&str> {
         let wanted = self.full_name(headers);

@@ -19,7 +19,7 @@ pub struct BoundDocument {
 /// The evidence that a document belongs to its DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentBinding {
-    /// Only the domain that served it: a bare domain, or a path DID without a fingerprint.
+    /// The document is bound only by the domain that served it: a bare domain, or a path DID without a fingerprint.
     Domain,
     /// A proof by the Ed25519 key whose thumbprint is in the DID.
     Ed25519,
@@ -43,7 +43,7 @@ pub enum BindingError {
     OtherDid {
         /// The DID that the document was fetched for.
         asked: Did,
-        /// The DID in the document.
+        /// The DID that the document names.
         found: Did,
     },
     /// The document has no proof, and an `e1_` DID needs one.

@@ -8,7 +8,7 @@ use crate::did::{Did, DidError};
 use crate::keys::SigningKey;
 use crate::proof::{self, ProofEncoding, ProofOptions};
 
-/// Fragment of the one key in documents we build; it signs documents and requests.
+/// Fragment of the one key in documents built by this crate, which signs documents and requests.
 pub const KEY_FRAGMENT: &str = "key-1";
 
 /// Content of a DID document with one Ed25519 key, optional services and a proof.
@@ -28,7 +28,7 @@ pub struct NewDocument<'a> {
 }
 
 impl<'a> NewDocument<'a> {
-    /// A document without services.
+    /// A new DID document without services.
     #[must_use]
     pub const fn new(did: &'a Did, created: Timestamp) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Service {
         Self::of(did, "ad", "AgentDescription", url.into())
     }
 
-    /// The service entry for messages to an agent. `service_did` is the DID that signs what the service sends.
+    /// The service entry for messages to an agent. `service_did` is the DID that signs messages of the service.
     #[must_use]
     pub fn messages(
         did: &Did,

@@ -13,7 +13,7 @@ const MAX_ENTRIES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct DocumentError {
-    /// JSON pointer to the faulty member.
+    /// JSON pointer to the faulty member of the document.
     pub at: String,
     pub what: String,
 }
@@ -34,7 +34,7 @@ impl DocumentError {
 #[derive(Debug, Clone)]
 pub struct VerificationMethod {
     pub id: DidUrl,
-    /// The `type` member, as written.
+    /// The `type` of the verification method, as written.
     pub kind: String,
     pub key: MethodKey,
 }
@@ -56,7 +56,7 @@ pub struct Service {
     /// The `type` member, such as `AgentDescription` or `ANPMessageService`.
     pub kind: String,
     pub endpoint: String,
-    /// The DID that signs what the service sends to other domains.
+    /// The DID that signs messages of the service to other domains.
     pub service_did: Option<String>,
     pub profiles: Vec<String>,
     pub security_profiles: Vec<String>,

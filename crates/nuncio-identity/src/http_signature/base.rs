@@ -91,7 +91,7 @@ pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(authority))
 }
 
-/// The parts of a URI, as written.
+/// The parts of a request URI, as written.
 struct Target<'a> {
     scheme: &'a str,
     authority: &'a str,

@@ -16,11 +16,11 @@ pub struct SignatureInput {
     pub label: String,
     /// The text after `label=`, byte for byte.
     pub raw: String,
-    /// Covered components, in order.
+    /// Components that the signature covers, in order.
     pub components: Vec<String>,
-    /// Seconds since the Unix epoch.
+    /// Time of signing, in seconds since the Unix epoch.
     pub created: Option<i64>,
-    /// Seconds since the Unix epoch.
+    /// Expiry of the signature, in seconds since the Unix epoch.
     pub expires: Option<i64>,
     pub nonce: Option<String>,
     pub keyid: Option<String>,
@@ -101,7 +101,7 @@ fn quoted(text: &str) -> String {
 enum Item<'a> {
     Integer(i64),
     Text(Cow<'a, str>),
-    /// A token, boolean or byte sequence. Its value is skipped, because no parameter we use has that type.
+    /// A token, boolean or byte sequence, whose value is skipped, because no used parameter has that type.
     Other,
 }
 

@@ -23,7 +23,7 @@ pub struct SigningOptions<'a> {
 /// Header fields to send with a signed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureHeaders {
-    /// `None` without a body.
+    /// `Content-Digest` header; `None` without a body.
     pub content_digest: Option<String>,
     pub signature_input: String,
     pub signature: String,

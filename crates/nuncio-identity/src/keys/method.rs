@@ -8,9 +8,9 @@ use crate::encoding::{from_base58, from_multibase};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MethodKey {
     Verifying(VerifyingKey),
-    /// An X25519 key for key agreement.
+    /// An X25519 public key for key agreement.
     Agreement([u8; 32]),
-    /// A key that cannot be used, and why. The rest of the document stays readable.
+    /// A key that cannot be used, and why. Other keys of the document stay usable.
     Unusable(KeyError),
 }
 
@@ -57,7 +57,7 @@ fn verifying(kind: &str, method: &Map<String, Value>) -> Result<VerifyingKey, Ke
     }
 }
 
-/// Ed25519 keys come with or without their multicodec prefix. A prefixed `Multikey` may be of another curve.
+/// Parses an Ed25519 key with or without its multicodec prefix. A prefixed `Multikey` may be of another curve.
 fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey, KeyError> {
     let key = match *field {
         KeyField::Jwk(jwk) => VerifyingKey::from_jwk(jwk)?,
@@ -75,7 +75,7 @@ fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey,
     Ok(key)
 }
 
-/// Keys of the two ECDSA curves: a JWK, or a point with or without its multicodec prefix.
+/// Parses a key of an ECDSA curve: a JWK, or a point with or without its multicodec prefix.
 fn elliptic(field: &KeyField<'_>, curve: super::SignatureAlgorithm) -> Result<VerifyingKey, KeyError> {
     let bare = |bytes: &[u8]| match curve {
         super::SignatureAlgorithm::P256 => VerifyingKey::p256(bytes),
@@ -95,7 +95,7 @@ fn elliptic(field: &KeyField<'_>, curve: super::SignatureAlgorithm) -> Result<Ve
     Ok(key)
 }
 
-/// X25519 keys are 32 bytes, sometimes with their multicodec prefix.
+/// Parses an X25519 key of 32 bytes, with or without its multicodec prefix.
 fn agreement(method: &Map<String, Value>) -> Result<[u8; 32], KeyError> {
     let bytes = match key_field(method)? {
         KeyField::Jwk(_) => return Err(KeyError::Jwk("of an X25519KeyAgreementKey2019 is not read")),

@@ -51,7 +51,7 @@ impl SigningKey {
         Self::from_pkcs8(&from_base64(&text).ok_or(KeyError::Pkcs8)?)
     }
 
-    /// Encodes the key as PKCS #8 in PEM. The caller must store it where only it can read.
+    /// Encodes the key as PKCS #8 in PEM. The caller must store the text where only it can read it.
     #[must_use]
     pub fn to_pem(&self) -> String {
         format!("{PEM_HEAD}\n{}\n{PEM_FOOT}\n", base64(&[PKCS8_HEAD.as_slice(), self.pair.as_bytes()].concat()))
@@ -68,7 +68,7 @@ impl SigningKey {
         format!("e1_{}", self.public.thumbprint())
     }
 
-    /// Derives a secret for one purpose (HMAC-SHA256). It does not reveal the key.
+    /// Derives a secret for one purpose (HMAC-SHA256), which does not reveal the key.
     pub(crate) fn derived(&self, purpose: &str) -> [u8; 32] {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.pair.as_bytes());
         ring::hmac::sign(&key, purpose.as_bytes()).as_ref().try_into().expect("an HMAC-SHA256 has 32 bytes")

@@ -11,13 +11,13 @@ use crate::encoding::base64url_exact;
 use crate::jcs;
 use crate::keys::VerifyingKey;
 
-/// What a proof on a description must satisfy.
+/// Requirements on the proof of an agent description.
 #[derive(Debug, Clone, Copy)]
 pub struct DescriptionRules<'a> {
     pub now: Timestamp,
     /// The host that served the description, with its port if it has one. A proof for another host is refused.
     pub host: Option<&'a str>,
-    /// The challenge we sent.
+    /// The challenge that the verifier sent.
     pub challenge: Option<&'a str>,
     pub signer: AllowedSigner,
     /// Whether the form that the text of ANP-07 defines is accepted too.

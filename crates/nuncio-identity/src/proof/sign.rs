@@ -11,12 +11,12 @@ use crate::rfc3339;
 /// Members of a proof other than its signature.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofOptions<'a> {
-    /// DID URL of the key.
+    /// DID URL of the signing key.
     pub verification_method: &'a str,
     pub created: Timestamp,
     /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
-    /// Challenge of a verifier.
+    /// Challenge that a verifier sent.
     pub challenge: Option<&'a str>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vodozemac::olm::{Account, AccountPickle};
 
 use super::secrets::Secrets;
-use super::vault::{RecordChange, Vault};
+use super::vault::{RecordChange, SealedRecords};
 
 /// Number of one-time keys that should be available at the relay.
 pub(super) const TARGET: usize = 50;
@@ -44,12 +44,12 @@ impl OlmAccount {
         AgreementKey::new(self.account.curve25519_key().to_bytes())
     }
 
-    pub(super) fn load(vault: &Vault) -> Result<Option<Self>, super::KeyStoreError> {
+    pub(super) fn load(vault: &SealedRecords) -> Result<Option<Self>, super::KeyStoreError> {
         let kept = vault.get::<StoredAccount<AccountPickle>>(NAME)?;
         Ok(kept.map(|kept| Self { account: Account::from_pickle(kept.pickle), fallback: kept.fallback }))
     }
 
-    pub(super) fn to_record(&self, vault: &Vault) -> RecordChange {
+    pub(super) fn to_record(&self, vault: &SealedRecords) -> RecordChange {
         let kept = StoredAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
         vault.put_large(NAME.to_owned(), &kept, 64 * 1024)
     }

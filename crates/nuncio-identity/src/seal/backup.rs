@@ -43,7 +43,7 @@ pub(super) fn derive(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// The device has no device id yet.
+    /// The device to back up has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
     #[error("a passphrase has at least {SHORTEST} characters: take several words")]

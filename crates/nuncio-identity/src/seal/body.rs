@@ -6,7 +6,7 @@ use super::cipher::{self, NONCE, TAG};
 
 /// Minimum length after padding, in bytes.
 const SMALLEST: usize = 256;
-/// Bytes of the length prefix.
+/// Bytes of the length prefix of a padded text.
 const PREFIX: usize = 4;
 const LABEL: &[u8; 11] = b"a2h/body/v1";
 

@@ -3,9 +3,9 @@
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// Bytes.
+/// Length of a nonce, in bytes.
 pub(super) const NONCE: usize = 12;
-/// Bytes that encryption adds.
+/// Length of the authentication tag that encryption adds, in bytes.
 pub(super) const TAG: usize = 16;
 
 pub(super) fn random<const N: usize>() -> [u8; N] {

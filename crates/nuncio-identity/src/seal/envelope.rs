@@ -32,7 +32,7 @@ pub(super) struct KeyEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WrappedKey {
-    /// In an Olm session: the message and its Olm message type.
+    /// The content key is wrapped in an Olm session: the message and its Olm message type.
     Olm { kind: u8, ct: Vec<u8> },
     /// With HPKE to the key whose id is `kid`.
     Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
@@ -49,7 +49,7 @@ fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> SignedBytes {
     bytes
 }
 
-/// Hash of the canonical JSON of a body. Its values are base64url and need no escaping.
+/// Hash of the canonical JSON of an encrypted body, whose base64url values need no escaping.
 fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in ["{\"ct\":\"", ct, "\",\"nonce\":\"", nonce, "\"}"] {
@@ -58,7 +58,7 @@ fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Canonical JSON of the entries.
+/// Canonical JSON of the wrapped-key entries.
 pub(super) fn entries_text(entries: &[KeyEntry]) -> String {
     let mut text = String::with_capacity(2 + entries.len() * 320);
     text.push('[');

@@ -12,10 +12,10 @@ use super::trust::{DistrustReason, MAX_DEVICES};
 /// Why a message was not sealed. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// The device has no device id yet.
+    /// The sealing device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// There is no recipient device.
+    /// The message has no recipient device.
     #[error("there is no device to seal it to: the other side has published no keys")]
     Nobody,
     /// A conversation of two has recipient devices of more than one other party.
@@ -48,7 +48,7 @@ pub enum SealError {
 /// Why an envelope was not opened. Nothing of it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The device has no device id yet.
+    /// The opening device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
     #[error("it is no sealed message: {0}")]
@@ -56,7 +56,7 @@ pub enum OpenError {
     /// The relay's metadata differs from the signed header.
     #[error("the relay's {field} is not the sender's")]
     Mislabelled {
-        /// The header field that differs.
+        /// The header field that differs from the relay's metadata.
         field: &'static str,
     },
     /// No key of the sending device is pinned.
@@ -68,7 +68,7 @@ pub enum OpenError {
     /// The pinned key did not sign the envelope.
     #[error("the sender did not sign this: it was changed, or somebody else wrote it")]
     BadSignature,
-    /// No entry is for this device.
+    /// No wrapped key of the envelope is for this device.
     #[error("it is not sealed to this device")]
     NotForUs,
     /// The content key was wrapped without forward secrecy although both sides support sessions.
@@ -109,10 +109,10 @@ pub enum TrustError {
     /// The device has no keys that wait for a decision.
     #[error("the device {0} has shown no keys that wait for a yes")]
     NothingToAccept(DeviceId),
-    /// The device has no device id yet.
+    /// The endorsed device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// The endorsement is about another device.
+    /// The endorsement is about another device than this one.
     #[error("the endorsement is not about this device")]
     NotOurs,
     #[error(transparent)]

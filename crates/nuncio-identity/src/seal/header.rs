@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Value of `v` in every header.
+/// Format version: the value of `v` in every envelope header.
 pub const VERSION: &str = "a2h-envelope-v1";
 
 /// `event` of the system message that announces a lost session: the recipient must use the session in which it arrives.
@@ -18,7 +18,7 @@ pub const REKEY: &str = "rekey";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvelopeHeader {
-    /// Id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_message_id: ClientMessageId,
     pub content_type: ContentType,
     pub conversation_id: ConversationId,
@@ -30,10 +30,10 @@ pub struct EnvelopeHeader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
     pub sender_device_id: DeviceId,
-    /// Id of the sender without its kind.
+    /// Id of the sender without the prefix `person:` or `agent:`.
     pub sender_id: String,
     pub sender_type: SenderType,
-    /// Always [`VERSION`].
+    /// Format version, always [`VERSION`].
     pub v: String,
 }
 
@@ -91,7 +91,7 @@ pub struct RelayMetadata {
     pub conversation_type: ConversationType,
     pub sender: Recipient,
     pub sender_device: Option<DeviceId>,
-    /// Id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_id: ClientMessageId,
     pub content_type: ContentType,
     pub subtype: Option<MsgSubtype>,

@@ -16,7 +16,7 @@ const INFO: &[u8] = b"a2h/cek/v1";
 
 /// Length in bytes of a content key with the hash of its header, before wrapping.
 pub(super) const WRAPPED: usize = 64;
-/// Length in bytes after wrapping.
+/// Length in bytes of a wrapped content key.
 pub(super) const CT: usize = WRAPPED + 16;
 
 pub(super) fn public(secret: &[u8; 32]) -> AgreementKey {

@@ -21,16 +21,16 @@ use super::key_store::{KeyStore, KeyStoreError};
 use super::safety_number;
 use super::secrets::{Secrets, StoredSecrets};
 use super::seen_messages::SeenMessages;
-use super::sessions::Sessions;
+use super::sessions::OlmSessions;
 use super::trust::{KeyReview, PeerKeys};
-use super::vault::{RecordChange, Vault};
+use super::vault::{RecordChange, SealedRecords};
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
 use crate::ledger::DeviceSignatureVerifier;
 
 const SECRETS: &str = "secrets";
 const SELF: &str = "self";
-/// Number of peers held in memory.
+/// Number of peers whose state is cached in memory.
 const CACHED: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct NewSealIdentity {
     /// Owner and device id, if known. A person's device gets its id at enrolment: see
     /// [`SealIdentity::set_owner_device`].
     pub named: Option<(Recipient, DeviceId)>,
-    /// Whether it keeps session state between messages.
+    /// Whether the identity keeps session state between messages.
     pub mode: SealMode,
     pub now: Timestamp,
 }
@@ -46,12 +46,12 @@ pub struct NewSealIdentity {
 /// One device of a person, or one agent: its long-term keys, Olm account and sessions, the keys it has pinned and the
 /// messages it has opened. Every change is saved before anything that depends on it is returned.
 pub struct SealIdentity {
-    pub(super) vault: Vault,
+    pub(super) vault: SealedRecords,
     pub(super) secrets: Secrets,
     pub(super) this: OwnBundleState,
-    /// `None` if it must be reloaded from the vault, or for a stateless identity.
+    /// Olm account; `None` if it must be reloaded from storage, or for a stateless identity.
     pub(super) olm: Option<OlmAccount>,
-    pub(super) sessions: Sessions,
+    pub(super) sessions: OlmSessions,
     pub(super) seen: SeenMessages,
     peers: HashMap<Recipient, Arc<PeerKeys>>,
 }
@@ -86,7 +86,7 @@ impl SealIdentity {
         secrets: Secrets,
         new: &NewSealIdentity,
     ) -> Result<Self, KeyStoreError> {
-        let (vault, key) = Vault::create(store)?;
+        let (vault, key) = SealedRecords::create(store)?;
         let olm = (new.mode == SealMode::Stateful).then(OlmAccount::generate);
         let this = OwnBundleState { mode: new.mode, bundle: None, seq: 0 };
         let (sessions, seen, peers) = Default::default();
@@ -105,7 +105,7 @@ impl SealIdentity {
 
     /// Loads a stored identity; `None` if the store is empty.
     pub fn load(store: Arc<dyn KeyStore>) -> Result<Option<Self>, KeyStoreError> {
-        let Some(vault) = Vault::load(store)? else { return Ok(None) };
+        let Some(vault) = SealedRecords::load(store)? else { return Ok(None) };
         let missing = |name: &str| KeyStoreError(format!("the record {name:?} is missing"));
         let secrets = vault.get::<StoredSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
         let this: OwnBundleState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
@@ -207,13 +207,13 @@ impl SealIdentity {
         self.secrets.sign(message)
     }
 
-    /// Whether it keeps session state between messages.
+    /// Whether the identity keeps session state between messages.
     #[must_use]
     pub const fn mode(&self) -> SealMode {
         self.this.mode
     }
 
-    /// The public keys to publish; `None` before it has an owner and a device id.
+    /// The public keys to publish; `None` before the identity has an owner and a device id.
     #[must_use]
     pub const fn bundle(&self) -> Option<&KeyBundle> {
         self.this.bundle.as_ref()
@@ -242,7 +242,7 @@ impl SealIdentity {
     /// Signs an endorsement of another device of the same person, after the person compared its keys.
     ///
     /// # Errors
-    /// This identity has no device id yet, or the other device belongs to somebody else.
+    /// This identity has no device id yet, or the other device belongs to another person.
     pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, TrustError> {
         let (owner, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         if *owner != other.keys.owner || other.check(&DeviceSignatureVerifier).is_err() {
@@ -330,7 +330,7 @@ impl SealIdentity {
         Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
     }
 
-    /// The safety number: twelve groups of five digits that are equal on both sides unless somebody intercepts. `None`
+    /// The safety number: twelve groups of five digits that are equal on both sides unless the messages are intercepted. `None`
     /// before first contact.
     pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeyStoreError> {
         let Some((own, _)) = self.owner_device() else { return Ok(None) };
@@ -341,7 +341,7 @@ impl SealIdentity {
         Ok((!nobody).then(|| safety_number::compute((&own, &ours), (owner, &theirs))))
     }
 
-    /// Returns whether a one-time key of the device must be fetched before sealing to it.
+    /// Returns whether a one-time key of the device must be fetched before sealing a message to that device.
     pub fn needs_one_time_key(&self, kind: ConversationType, bundle: &KeyBundle) -> Result<bool, KeyStoreError> {
         let itself = self.owner_device() == Some((&bundle.keys.owner, &bundle.keys.device_id));
         if itself || self.wrap_for(kind, bundle.keys.mode) == WrapAlgorithm::Hpke {

@@ -31,7 +31,7 @@ const AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedMessage {
-    /// The signed header.
+    /// The signed header of the opened message.
     pub header: EnvelopeHeader,
     pub payload: Value,
     pub sender: Recipient,
@@ -39,7 +39,8 @@ pub struct OpenedMessage {
     /// How the content key was wrapped. `Stateless` means no forward secrecy: a later leak of the long-term key reveals
     /// the message. The user interface shows this.
     pub mode: SealMode,
-    /// Whether the sender announced a lost session. Messages sent to it since its last answer must be sent again.
+    /// Whether the sender announced a lost session. Messages sent to the sender since its last answer must be sent
+    /// again.
     pub rekeyed: bool,
 }
 
@@ -47,7 +48,7 @@ pub struct OpenedMessage {
 struct UnwrappedKey {
     content: ContentKey,
     mode: SealMode,
-    /// The Olm session that carried it.
+    /// Name of the Olm session that carried the content key.
     session: Option<String>,
     changes: Vec<RecordChange>,
 }

@@ -15,7 +15,7 @@ pub(super) fn compute(one: (&Recipient, &[PublicKey]), other: (&Recipient, &[Pub
     halves.concat().join(" ")
 }
 
-/// Six groups for one side, from its owner name and its root keys.
+/// Six digit groups of a safety number for one side, from its owner name and its root keys.
 fn half((owner, keys): (&Recipient, &[PublicKey])) -> Vec<String> {
     let mut keys: Vec<_> = keys.iter().map(PublicKey::as_bytes).collect();
     keys.sort_unstable();

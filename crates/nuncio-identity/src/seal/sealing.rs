@@ -18,10 +18,10 @@ use crate::encoding::base64url;
 use crate::jcs::sha256;
 use crate::ledger::DeviceSignatureVerifier;
 
-/// A device to seal to.
+/// A device to which a message is sealed.
 #[derive(Debug, Clone, Copy)]
 pub struct Addressee<'a> {
-    /// Its keys, which must be pinned.
+    /// The addressed device's keys, which must be pinned.
     pub bundle: &'a KeyBundle,
     /// Required if [`SealIdentity::needs_one_time_key`] returns true.
     pub one_time_key: Option<&'a OneTimeKey>,

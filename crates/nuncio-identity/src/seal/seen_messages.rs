@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::key_store::KeyStoreError;
-use super::vault::{RecordChange, Vault};
+use super::vault::{RecordChange, SealedRecords};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
@@ -15,7 +15,7 @@ use crate::jcs::sha256;
 const PER_RECORD: usize = 32;
 /// Records per device. The last one is still growing, so at least 480 ids are remembered.
 const RECORDS: usize = 16;
-/// Number of devices held in memory.
+/// Number of devices whose opened messages are cached in memory.
 const CACHED: usize = 1024;
 
 /// Opened messages by device. Devices that are not cached are in the vault.
@@ -38,7 +38,7 @@ struct SeenRecord {
     floor: Option<i64>,
     /// Latest time in this record, in milliseconds.
     latest: Option<i64>,
-    /// Truncated hashes of message ids.
+    /// Truncated hashes of the ids of opened messages.
     names: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl SeenMessages {
     /// Returns whether a message was opened before, or is at or below the floor.
     pub(super) fn contains(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         id: &ClientMessageId,
         at: Timestamp,
@@ -65,7 +65,7 @@ impl SeenMessages {
     /// Records a message and returns the changes to save.
     pub(super) fn remember(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         id: &ClientMessageId,
         at: Timestamp,
@@ -95,12 +95,12 @@ impl SeenMessages {
         Ok(changes)
     }
 
-    /// Drops the cache of a device because it may differ from the disk.
+    /// Drops the cached record of a device because it may differ from the stored one.
     pub(super) fn uncache(&mut self, peer: &str) {
         self.cached.remove(peer);
     }
 
-    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut DeviceRecords, KeyStoreError> {
+    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut DeviceRecords, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn messages_evicted_from_the_replay_record_are_still_refused() {
-        let (vault, change) = Vault::create(Arc::new(MemoryKeyStore::new())).unwrap();
+        let (vault, change) = SealedRecords::create(Arc::new(MemoryKeyStore::new())).unwrap();
         vault.save(vec![change]).unwrap();
         let mut seen = SeenMessages::default();
         let id = |number: i64| ClientMessageId::parse(&format!("m{number}")).unwrap();

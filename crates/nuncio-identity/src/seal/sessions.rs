@@ -10,7 +10,7 @@ use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig, SessionCreatio
 use zeroize::Zeroizing;
 
 use super::key_store::KeyStoreError;
-use super::vault::{RecordChange, Vault};
+use super::vault::{RecordChange, SealedRecords};
 
 /// Maximum number of sessions per device.
 const MOST: usize = 4;
@@ -19,8 +19,8 @@ const CACHED: usize = 1024;
 
 /// Sessions by device. Devices that are not cached are in the vault.
 #[derive(Default)]
-pub(super) struct Sessions {
-    /// Most recently received first.
+pub(super) struct OlmSessions {
+    /// Cached sessions per device, the most recently received first.
     cached: HashMap<String, Vec<LiveSession>>,
 }
 
@@ -38,9 +38,9 @@ struct StoredSession<P> {
 }
 
 pub(super) enum DecryptError {
-    /// No session decrypts it.
+    /// No session decrypts the message.
     Lost,
-    /// It was sent with another identity key than the known one.
+    /// The message was sent with another identity key than the known one.
     OtherIdentity,
     KeyStore(KeyStoreError),
 }
@@ -54,22 +54,22 @@ impl From<KeyStoreError> for DecryptError {
 /// A message decrypted in a session.
 pub(super) struct DecryptedMessage {
     pub(super) plain: Zeroizing<Vec<u8>>,
-    /// Name of the session.
+    /// Name of the session that decrypted the message.
     pub(super) by: String,
     /// Whether the message started a new session and consumed a one-time key.
     pub(super) new: bool,
     pub(super) changes: Vec<RecordChange>,
 }
 
-impl Sessions {
-    pub(super) fn exist(&self, vault: &Vault, peer: &str) -> Result<bool, KeyStoreError> {
+impl OlmSessions {
+    pub(super) fn exist(&self, vault: &SealedRecords, peer: &str) -> Result<bool, KeyStoreError> {
         Ok(self.cached.get(peer).is_some_and(|held| !held.is_empty()) || !vault.names(&prefix(peer))?.is_empty())
     }
 
     /// Encrypts in the session that received last; `None` if there is no session.
     pub(super) fn encrypt(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         plain: &[u8],
     ) -> Result<Option<(u8, Vec<u8>, RecordChange)>, KeyStoreError> {
@@ -82,7 +82,7 @@ impl Sessions {
     /// Starts a session with a one-time key; `None` if key agreement fails.
     pub(super) fn begin(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         account: &Account,
         theirs: AgreementKey,
@@ -98,7 +98,7 @@ impl Sessions {
     /// Decrypts a message in its session, or in a new one if it is a pre-key message.
     pub(super) fn decrypt(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         account: &mut Account,
         theirs: AgreementKey,
@@ -146,7 +146,7 @@ impl Sessions {
     /// Removes all sessions with a device, except `but`.
     pub(super) fn forget(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         but: Option<&str>,
     ) -> Result<Vec<RecordChange>, KeyStoreError> {
@@ -156,14 +156,14 @@ impl Sessions {
         Ok(names.filter(|name| but != Some(name)).map(|name| (name, None)).collect())
     }
 
-    /// Drops the cache of a device because it may differ from the disk.
+    /// Drops the cached sessions of a device because they may differ from the stored ones.
     pub(super) fn uncache(&mut self, peer: &str) {
         self.cached.remove(peer);
     }
 
     fn add(
         &mut self,
-        vault: &Vault,
+        vault: &SealedRecords,
         peer: &str,
         session: Session,
     ) -> Result<(String, Vec<RecordChange>), KeyStoreError> {
@@ -176,7 +176,7 @@ impl Sessions {
         Ok((name, changes))
     }
 
-    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Vec<LiveSession>, KeyStoreError> {
+    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut Vec<LiveSession>, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
@@ -195,7 +195,7 @@ impl Sessions {
 }
 
 impl LiveSession {
-    fn to_record(&self, vault: &Vault) -> RecordChange {
+    fn to_record(&self, vault: &SealedRecords) -> RecordChange {
         vault.put(self.name.clone(), &StoredSession { pickle: self.session.pickle(), heard: self.heard })
     }
 }

@@ -39,7 +39,7 @@ pub struct NewStream {
 /// One encrypted piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedPiece {
-    /// Position, from one.
+    /// Position of the piece in its stream, from one.
     pub seq: u64,
     pub sealed: Vec<u8>,
 }

@@ -34,7 +34,7 @@ pub enum DistrustReason {
     /// The bundle's signature is invalid, or the bundle belongs to another owner.
     #[error("its keys are not signed as they must be")]
     BadSignature,
-    /// Its owner removed it.
+    /// The owner of the device removed it.
     #[error("it was taken away")]
     Removed,
 }
@@ -48,14 +48,14 @@ pub enum KeyChange {
     Replaced { device: DeviceId, by: DeviceId },
     /// A device has new encryption keys, signed by its pinned key.
     Renewed { device: DeviceId },
-    /// A device is no longer published.
+    /// A device's keys are no longer published.
     Gone { device: DeviceId },
 }
 
 /// Result of reviewing the published keys of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyReview {
-    /// Whether no key was pinned before.
+    /// Whether no key of the owner was pinned before.
     pub first_contact: bool,
     /// Devices that messages may be sealed to.
     pub trusted: Vec<DeviceId>,
@@ -76,12 +76,13 @@ pub(super) struct PeerKeys {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PinnedDevice {
     bundle: KeyBundle,
-    /// The device that endorses it; `None` for a root.
+    /// The device that endorses this one; `None` for a root.
     by: Option<DeviceId>,
-    /// Missing from the last review.
+    /// Whether the device was missing from the last key review.
     #[serde(default)]
     gone: bool,
-    /// Removed by its owner: its messages are refused and endorsements of it are ignored. The key stays known.
+    /// Whether the owner removed the device: its messages are refused and endorsements of it are ignored. The key stays
+    /// known.
     #[serde(default)]
     removed: bool,
 }

@@ -17,12 +17,12 @@ pub type RecordChange = (String, Option<Vec<u8>>);
 const KEY: &str = "key";
 
 /// Encrypted records of one identity. Each ciphertext is bound to its record name.
-pub(super) struct Vault {
+pub(super) struct SealedRecords {
     store: Arc<dyn KeyStore>,
     key: Zeroizing<[u8; 32]>,
 }
 
-impl Vault {
+impl SealedRecords {
     /// Returns a new vault and the change that stores its key.
     pub(super) fn create(store: Arc<dyn KeyStore>) -> Result<(Self, RecordChange), KeyStoreError> {
         if store.load(KEY)?.is_some() {

@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(tokens.verify(&changed, soon_after()).is_ok(), changed == token);
     }
 
-    /// Signatures of ours verify with another library, and the reverse.
+    /// Signatures of this crate verify with another library, and the reverse.
     #[test]
     fn signatures_equal_those_of_ed25519_dalek(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
         use ed25519_dalek::Signer as _;

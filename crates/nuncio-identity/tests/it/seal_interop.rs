@@ -60,7 +60,7 @@ impl NodePeer {
         self.bundle.clone().unwrap()
     }
 
-    /// Opens an envelope of ours with the other implementation.
+    /// Opens an envelope of this crate with the other implementation.
     fn read(&mut self, sender: &Recipient, envelope: &[u8]) -> Result<Value, String> {
         let envelope = std::str::from_utf8(envelope).unwrap();
         self.ask("open", json!({"sender": sender, "envelope": envelope}))

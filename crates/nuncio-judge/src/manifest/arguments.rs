@@ -20,7 +20,7 @@ use crate::schema::{self, Effort, MAX_FINDINGS, SchemaNarrowing, SchemaRule, joi
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
 
-/// Limit of the total size of all parts, as a multiple of the schemas' size.
+/// Limit of the total size of all argument comparisons, as a multiple of the schemas' size.
 const MOST_PARTS: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -29,21 +29,21 @@ pub(super) struct Pair<'a> {
     pub(super) new: &'a Value,
 }
 
-/// What the new schema refuses of what the old one accepted, and the reverse.
+/// Calls that only the old schema accepts, and calls that only the new one accepts.
 #[derive(Default)]
 pub(super) struct Refusals {
     pub(super) narrowed: Vec<SchemaNarrowing>,
     pub(super) widened: Vec<SchemaNarrowing>,
 }
 
-/// Cache of comparisons across all tools.
+/// Cache of argument comparisons across all tools.
 #[derive(Default)]
 pub(super) struct ComparisonCache<'a> {
     known: HashMap<Part<'a>, Rc<[SchemaNarrowing]>>,
 }
 
 impl<'a> ComparisonCache<'a> {
-    /// All refusals in both directions, with the same budget for each.
+    /// All refused calls in both directions, with the same budget for each.
     pub(super) fn refusals(&mut self, pair: Pair<'a>, reduced: &Reduced<'_>, effort: Effort) -> Refusals {
         let taken = SplitSchema::of(pair.old).zip(SplitSchema::of(pair.new));
         let back = Pair { old: pair.new, new: pair.old };
@@ -362,7 +362,7 @@ fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)>
     arguments.iter().map(|(name, _)| (*name, &ANYTHING)).collect()
 }
 
-/// Collects parts up to the size limit.
+/// Collects argument comparisons up to the size limit.
 struct Split<'a> {
     parts: Vec<(Option<&'a str>, Part<'a>)>,
     room: usize,

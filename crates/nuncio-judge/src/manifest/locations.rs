@@ -14,10 +14,10 @@ use super::reduce::refers;
 use crate::HashSet;
 use crate::schema::join as pointer;
 
-/// Limit of visited locations and compared branches.
+/// Limit of visited schema locations and compared branches.
 const MAX_STEPS: usize = 50_000;
 
-/// Keywords that constrain nothing.
+/// JSON Schema keywords that constrain nothing.
 pub(super) const ANNOTATIONS: [&str; 11] = [
     "$comment",
     "contentEncoding",
@@ -31,7 +31,7 @@ pub(super) const ANNOTATIONS: [&str; 11] = [
     "title",
     "writeOnly",
 ];
-/// Keywords whose schemas all apply to the same part.
+/// JSON Schema keywords whose schemas all apply to the same part.
 const TOGETHER: [&str; 5] =
     ["additionalProperties", "items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"];
 /// Keywords with named schemas that all apply to the same part.
@@ -45,11 +45,11 @@ pub(super) struct Differences {
     pub(super) types: Vec<Difference>,
     /// Locations with different annotations.
     pub(super) notices: Vec<(NoticeRule, Difference)>,
-    /// The limit of steps was reached.
+    /// Whether the limit of steps was reached.
     pub(super) exhausted: bool,
 }
 
-/// Which of the two schemas.
+/// Tells which of the two schemas is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ComparedSchema {
     Old,
@@ -324,7 +324,7 @@ fn types<'a>(place: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
     all
 }
 
-/// Intersection, where an integer is also a number.
+/// Intersection of two sets of JSON types, where an integer is also a number.
 fn common<'a>(one: &BTreeSet<&'a str>, other: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut both: BTreeSet<&str> = one.intersection(other).copied().collect();
     let whole = |some: &BTreeSet<&str>, others: &BTreeSet<&str>| some.contains("integer") && others.contains("number");

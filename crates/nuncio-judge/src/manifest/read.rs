@@ -14,7 +14,7 @@ pub(super) struct ParsedManifest<'a> {
     scope_by_name: HashMap<&'a str, usize>,
 }
 
-/// A tool with its JSON pointer.
+/// A tool of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Tool<'a> {
     pub(super) index: usize,
@@ -24,7 +24,7 @@ pub(super) struct Tool<'a> {
     pub(super) fields: &'a Map<String, Value>,
 }
 
-/// A scope with its JSON pointer.
+/// A scope of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) index: usize,
@@ -80,7 +80,7 @@ impl<'a> ParsedManifest<'a> {
     }
 }
 
-/// An optional list.
+/// An optional list of the manifest.
 fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], UnreadableManifest<'a>> {
     match root.get(name) {
         None => Ok(&[]),

@@ -32,7 +32,7 @@ const ONE_BY_ONE: [&str; 14] = [
     "title",
     "type",
 ];
-/// Those of them that can constrain an argument in addition to its own schema, and so must be equal.
+/// Keywords that can constrain an argument in addition to its own schema, and so must be equal in both schemas.
 const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
 
 /// Two schemas without their common arguments.
@@ -52,7 +52,7 @@ impl<'a> Reduced<'a> {
         reduced.unwrap_or_else(|| Self { old: Cow::Borrowed(old), new: Cow::Borrowed(new), samples: Map::new() })
     }
 
-    /// The same with old and new exchanged.
+    /// The same reduction with old and new schema exchanged.
     pub(super) fn turned(&self) -> Reduced<'_> {
         Reduced { old: Cow::Borrowed(&self.new), new: Cow::Borrowed(&self.old), samples: self.samples.clone() }
     }

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::reduce::is_said;
 
-/// No longer text is generated.
+/// Length of the longest generated text, in characters.
 const MAX_TEXT: u64 = 64;
 
-/// A value that is certainly valid; `None` if the schema is not simple.
+/// A value that is certainly valid under the schema; `None` if the schema is not simple.
 pub(super) fn sample(schema: &Value) -> Option<Value> {
     let map = match schema {
         Value::Bool(true) => return Some(Value::Null),
@@ -42,7 +42,7 @@ fn text(map: &Map<String, Value>) -> Option<Value> {
     Some("a".repeat(usize::try_from(shortest).ok()?).into())
 }
 
-/// `Some(None)` for an absent bound; `None` for one that is not a whole number.
+/// Reads a bound: `Some(None)` if it is absent; `None` if it is not a whole number.
 #[expect(clippy::option_option, reason = "left out and wrong are two things")]
 fn bound(map: &Map<String, Value>, name: &str) -> Option<Option<u64>> {
     match map.get(name) {

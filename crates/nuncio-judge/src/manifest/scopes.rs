@@ -58,13 +58,13 @@ fn both(old: &Scope<'_>, new: &Scope<'_>, report: &mut Report) {
     }
 }
 
-/// Whether a field is text that people read.
+/// Whether a field of a scope is text that people read.
 pub(super) fn is_display(name: &str) -> bool {
     ["_i18n_key", "_fallback"].iter().any(|end| name.ends_with(end))
         || matches!(name, "label" | "description" | "title")
 }
 
-/// A field, or its default if absent.
+/// A field of a scope, or its default if absent.
 pub(super) fn or_default<'a>(value: Option<&'a Value>, default: &'a Value) -> &'a Value {
     value.unwrap_or(default)
 }

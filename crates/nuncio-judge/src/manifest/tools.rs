@@ -130,7 +130,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
     }
 }
 
-/// Converts a finding, with the schema that its pointer points into.
+/// Converts a finding about an input schema, with the schema that its pointer points into.
 fn told(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
@@ -157,7 +157,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// Minimum for each tool, enough for ordinary schemas.
+    /// Smallest budget of a tool, enough for ordinary schemas.
     const LEAST: usize = 10_000;
 
     fn of(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &Report) -> Self {
@@ -171,7 +171,7 @@ impl Shares {
     }
 }
 
-/// Size measure of a schema.
+/// Size measure of a schema, by which the budget is divided.
 pub(super) fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),

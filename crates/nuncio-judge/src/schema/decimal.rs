@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Limit of coefficients in computations.
+/// Limit of coefficients in exact computations.
 const LIMIT: u128 = 10u128.pow(37);
 
-/// `±coefficient × 10^exponent`, the coefficient without trailing zeros.
+/// An exact decimal number: `±coefficient × 10^exponent`, the coefficient without trailing zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Decimal {
     negative: bool,
@@ -63,7 +63,7 @@ impl Decimal {
         Self::new(value < 0, value.unsigned_abs(), 0)
     }
 
-    /// As a JSON number, if one can represent it exactly.
+    /// The decimal as a JSON number, if one can represent it exactly.
     pub(crate) fn to_value(self) -> Option<Value> {
         if self.exponent >= 0
             && let Some(whole) = u32::try_from(self.exponent).ok().and_then(|power| 10u128.checked_pow(power))
@@ -120,7 +120,7 @@ impl Decimal {
         })
     }
 
-    /// Both as integers with a common exponent.
+    /// Two decimals as integers with a common exponent.
     fn aligned(self, other: Self) -> Option<(i128, i128, i32)> {
         let unit = match (self.is_zero(), other.is_zero()) {
             (true, _) => other.exponent,
@@ -153,7 +153,7 @@ impl Decimal {
         Self::new(self.negative != (factor < 0), coefficient, self.exponent)
     }
 
-    /// `self + (other − self) × numerator / 1000`.
+    /// The point between two decimals: `self + (other − self) × numerator / 1000`.
     pub(crate) fn towards(self, other: Self, numerator: i128) -> Option<Self> {
         let step = other.plus(self.negated())?.times(numerator)?;
         let step = Self { exponent: step.exponent - if step.is_zero() { 0 } else { 3 }, ..step };
@@ -193,7 +193,7 @@ impl Decimal {
         Self::of_units((left / a).checked_mul(right)?, unit)
     }
 
-    /// `self / unit` rounded down, and whether the division was exact.
+    /// Integer division of two decimals: `self / unit` rounded down, and whether the division was exact.
     pub(crate) fn floor_div(self, unit: Self) -> Option<(i128, bool)> {
         let (left, right, _) = self.aligned(unit)?;
         Some((left.div_euclid(right), left.rem_euclid(right) == 0))

@@ -45,9 +45,9 @@ pub(crate) struct SchemaDocument<'a> {
 
 /// The result of resolving a reference.
 pub(crate) enum ReferenceTarget<'a> {
-    /// A schema in the same document, with its pointer.
+    /// A reference to a schema in the same document, with its pointer.
     Here(String, &'a Value),
-    /// Another document, with its URI.
+    /// A reference to another document, with its URI.
     Elsewhere(String),
 }
 
@@ -126,7 +126,7 @@ impl<'a> SchemaDocument<'a> {
         !self.nested.is_empty()
     }
 
-    /// Resolves a reference that is written at `place`.
+    /// Resolves a reference that is written at the location `place`.
     pub(crate) fn resolve(&self, reference: &str, place: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);

@@ -13,11 +13,11 @@ use super::referee::Referee;
 use super::rule::SchemaRule;
 use super::solve::{Memo, Solver, SolverResult};
 
-/// Limit of reported findings.
+/// Limit of reported findings per comparison.
 pub(crate) const MAX_FINDINGS: usize = 64;
 /// Limit of steps for checking one witness.
 const CHECK_STEPS: usize = 100_000;
-/// Limit of nesting in the search.
+/// Nesting limit of the search for refusals.
 const MAX_DEPTH: usize = 40;
 
 /// The part of the old schema that corresponds to the current location.
@@ -43,7 +43,7 @@ pub(crate) struct Finder<'l, 'a> {
     memo: Memo,
     pub(crate) refusals: Vec<PossibleRefusal>,
     path: Vec<Step>,
-    /// Known facts at each point of the path, from the whole value on.
+    /// Facts known at each point of the path, from the whole value on.
     known: Vec<Local>,
     open: Vec<String>,
 }
@@ -94,7 +94,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         self.known.pop();
     }
 
-    /// Whether the facts known here alone contradict the literal.
+    /// Whether the facts known at this point alone contradict the literal.
     fn is_ruled_out(&mut self, literal: Lit) -> bool {
         let Some(local) = self.known.last() else { return false };
         if local.granted.contains(&!literal) {

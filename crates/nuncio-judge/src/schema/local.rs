@@ -9,11 +9,11 @@ use crate::{HashMap, HashSet};
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
-    /// To a property whose name satisfies the literal.
+    /// Descends to a property whose name satisfies the literal.
     Property(Lit),
-    /// To an item with an index in the range.
+    /// Descends to an item with an index in the range.
     Item(u64, u64),
-    /// No descent, but under this condition.
+    /// Stays at the same value, under this condition.
     Given(Lit),
 }
 

@@ -9,13 +9,13 @@ use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join, say
 use super::node::{Lit, Node, Pool, types};
 use crate::{HashMap, HashSet};
 
-/// Larger than every index.
+/// An end of an item range that is larger than every index.
 pub(crate) const END: u64 = u64::MAX;
 
-/// Recursion limit of the translation.
+/// Recursion limit of the translation to nodes.
 const MAX_DEPTH: usize = 100;
 
-/// Which of the two schemas.
+/// Tells which of the two schemas is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SchemaSide {
     Old,
@@ -29,7 +29,7 @@ pub(crate) struct Malformed {
     pub(crate) place: String,
 }
 
-/// Both documents and their nodes.
+/// Both schema documents and the nodes they are translated to.
 pub(crate) struct Lowering<'a> {
     pub(crate) pool: Pool,
     pub(crate) old: SchemaDocument<'a>,
@@ -64,7 +64,7 @@ impl Site<'_> {
         value.ok_or_else(|| self.malformed(keyword))
     }
 
-    /// A count, which may be written `2.0`.
+    /// The value of a keyword that is a count, which may be written `2.0`.
     pub(crate) fn count(&self, keyword: &str) -> Result<u64, Malformed> {
         let number = self.number(keyword)?;
         if number.is_negative() || number.is_multiple_of(Decimal::ONE) != Some(true) {

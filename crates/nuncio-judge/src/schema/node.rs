@@ -31,7 +31,7 @@ pub(crate) mod types {
     }
 }
 
-/// A node or its negation.
+/// A constraint node or its negation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lit(u32);
 
@@ -67,7 +67,7 @@ pub(crate) enum Node {
     And(Box<[Lit]>),
     /// Exactly one of the literals holds.
     OneOf(Box<[Lit]>),
-    /// The reference with this number.
+    /// The schema that the reference with this number leads to.
     Ref(u32),
     /// A keyword that is not understood; equal numbers mean equal constraints.
     Opaque(u32),
@@ -120,7 +120,7 @@ struct Reach {
     fails: u8,
 }
 
-/// All nodes of a comparison.
+/// All constraint nodes of a comparison.
 pub(crate) struct Pool {
     nodes: Vec<Rc<Node>>,
     reach: Vec<Reach>,
@@ -298,7 +298,7 @@ impl Pool {
         self.add(Node::Enum([number].into()))
     }
 
-    /// A name that is one of these.
+    /// The literal for a property name that is one of these.
     pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Lit {
         let numbers = names.into_iter().map(|name| self.intern_text(name)).collect();
         self.numbered(numbers)

@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::document::{LIST, MAP, ONE, ReferenceTarget, SchemaDocument, SchemaLocation};
 use crate::HashMap;
 
-/// Limit of backtracking steps per pattern.
+/// Limit of backtracking steps per pattern in the validator.
 const BACKTRACKS: usize = 20_000;
 /// Limit of schemas that a validator may have to visit per value, with references followed.
 const MAX_WEIGHT: u64 = 100_000;
-/// Limit of nested schemas, with references followed.
+/// Limit of nested schemas for the validator, with references followed.
 const MAX_CHAIN: usize = 150;
 
-/// Limit of tried values.
+/// Limit of values that are tried as witnesses.
 pub(crate) const MOST_TRIES: usize = 600;
 
-/// Both schemas, compiled when first needed.
+/// Both schemas, compiled for the validator when first needed.
 pub(crate) struct Referee<'a> {
     old: &'a Value,
     new: &'a Value,

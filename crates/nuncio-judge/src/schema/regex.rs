@@ -7,7 +7,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::node::Dot;
 
-/// Limit of states; a larger expression counts as not understood.
+/// Limit of automaton states; a larger expression counts as not understood.
 const MAX_STATES: usize = 4_000;
 
 /// A nondeterministic automaton that accepts a text if some part of it matches.
@@ -17,7 +17,7 @@ pub(crate) struct Regex {
 }
 
 enum State {
-    /// Consumes one character of these ranges.
+    /// A state that consumes one character of these ranges.
     Take(Box<[(char, char)]>, u32),
     Split(Vec<u32>),
     AtStart(u32),
@@ -25,7 +25,7 @@ enum State {
     Accept,
 }
 
-/// Positions of the dots in an expression.
+/// Positions of the dots in a regular expression.
 struct Dots(Vec<(usize, usize)>);
 
 impl Visitor for Dots {

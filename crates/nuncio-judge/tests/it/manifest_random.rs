@@ -134,7 +134,7 @@ fn mutate(dice: &mut Dice, schema: &mut Value) {
     }
 }
 
-/// A value that may be valid under the schemas above.
+/// A random value that may be valid under the generated schemas.
 fn value(dice: &mut Dice, depth: usize) -> Value {
     match dice.below(if depth == 0 { 5 } else { 8 }) {
         0 => json!(dice.below(12)),

@@ -31,7 +31,7 @@ pub fn this_account() -> OrderIssuer {
 }
 
 impl AdminCommand {
-    /// Whether the order changes nothing. Every other order is recorded.
+    /// Whether the command changes nothing. Every other command is recorded.
     fn only_reads(&self) -> bool {
         matches!(
             self,
@@ -54,7 +54,7 @@ impl AdminCommand {
         )
     }
 
-    /// The audit record of a command; none if the command changes nothing.
+    /// The audit record of a command; `None` if the command changes nothing.
     pub(super) fn record(&self, engine: &Engine, by: &OrderIssuer) -> Option<AuditEventRecord> {
         if self.only_reads() {
             return None;
@@ -81,7 +81,7 @@ impl AdminCommand {
     }
 }
 
-/// The id of the created object, taken from the answer of a command.
+/// The id of the created object, taken from the result of a command.
 pub(super) fn made(answer: &Value) -> Option<String> {
     let id = answer["id"].as_str().or_else(|| answer["grant"]["id"].as_str())?;
     Some(id.to_owned())

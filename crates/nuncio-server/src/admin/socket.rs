@@ -27,7 +27,7 @@ use crate::system::SystemEntropy;
 const NAME: &str = "admin.sock";
 /// The file of the admin token, which is replaced at each start.
 const TOKEN: &str = "admin.token";
-/// How long an order may be: the result of a task goes in one.
+/// Size limit of a command, in bytes: the result of a task fits into one.
 const MAX_ORDER: u64 = 1024 * 1024;
 /// How long a command waits for the server.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ enum Reply {
     Failed { code: Code, message: String },
 }
 
-/// Opens the socket; the future serves it, and keeps the audit checkpoints, until told to stop.
+/// Opens the admin socket; the future serves it, and writes the audit checkpoints, until stopped.
 pub(crate) fn listen(
     data: &Path,
     desk: AdminApi,
@@ -119,7 +119,7 @@ async fn converse(stream: UnixStream, desk: AdminApi, token: &str) {
     let _ = writer.write_all(text.as_bytes()).await;
 }
 
-/// Sends a command to the server of the data directory; none if no server runs.
+/// Sends a command to the server of the data directory; `None` if no server runs.
 pub async fn ask(data: &Path, order: &AdminCommand) -> Result<Option<Value>, StartError> {
     let path = data.join(NAME);
     let failed = |error: &dyn std::fmt::Display| {
@@ -151,7 +151,7 @@ pub async fn ask(data: &Path, order: &AdminCommand) -> Result<Option<Value>, Sta
     }
 }
 
-/// The data directory is its owner's alone, and so are orders to its server.
+/// Error for a data directory of another account, which alone may send commands to its server.
 fn not_ours(data: &Path) -> StartError {
     let owner = std::fs::metadata(data).map(|found| format!(" (user id {})", found.uid())).unwrap_or_default();
     let message = format!(
@@ -161,7 +161,7 @@ fn not_ours(data: &Path) -> StartError {
     StartError::new(Code::DataDirUnusable, message)
 }
 
-/// A socket's path may be no longer than 107 bytes; a longer one is reached from its folder.
+/// A socket path of at most 107 bytes; a longer one is reached from its folder.
 fn short(path: &Path) -> PathBuf {
     if path.as_os_str().len() < 100 {
         return path.to_owned();

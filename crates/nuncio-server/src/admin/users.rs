@@ -1,4 +1,4 @@
-//! Orders about people: inviting them, and their devices.
+//! Admin commands about people: invites and devices.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::error::StartError;
 #[derive(Debug, Clone)]
 pub(crate) struct InviteOrigin {
     pub(crate) key: PublicKey,
-    /// The enrolment URL; unknown while no server runs.
+    /// The enrolment URL; `None` while no server runs.
     pub(crate) url: Option<String>,
 }
 
-/// Invites a person, or a further device of theirs.
+/// Invites a person, or another device of a person.
 pub(super) async fn invite(
     engine: &Engine,
     host: &InviteOrigin,
@@ -39,7 +39,7 @@ pub(super) async fn invite(
     }))
 }
 
-/// Everyone with an account, and how many devices each has.
+/// Everyone with an account, with the number of their devices.
 pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
     let mut users = Vec::new();
     for person in engine.people().list().await? {

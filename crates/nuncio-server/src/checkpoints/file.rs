@@ -10,7 +10,7 @@ use nuncio_engine::record::Checkpoint;
 use crate::data::private;
 use crate::error::StartError;
 
-/// How every line begins.
+/// Start of every line of the checkpoint file.
 const LINE_START: &[u8] = b"{\"seq\":";
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl CheckpointFile {
         Self { path }
     }
 
-    /// Every checkpoint in the file. A last line without its end was torn by a crash or a full disk and is left out.
+    /// All checkpoints in the file. An incomplete last line was torn by a crash or a full disk and is left out.
     pub(super) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
         let bytes = self.bytes().map_err(|error| self.failed(&error))?;
         let whole = &bytes[..whole_lines(&bytes)];
@@ -43,8 +43,8 @@ impl CheckpointFile {
             .collect()
     }
 
-    /// Puts a line behind the last whole one, in place of a torn one if there is such a tail. A line that cannot be
-    /// written whole leaves nothing behind.
+    /// Appends a line after the last complete one, replacing a torn tail. A line that cannot be written completely
+    /// leaves nothing behind.
     pub(super) fn append(&self, checkpoint: &Checkpoint) -> Result<(), StartError> {
         self.try_append(&line(checkpoint)).map_err(|error| self.failed(&error))
     }
@@ -99,7 +99,7 @@ fn line(checkpoint: &Checkpoint) -> Vec<u8> {
     line
 }
 
-/// The length of the file up to the end of its last whole line.
+/// Length of the file up to the end of its last complete line.
 fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }

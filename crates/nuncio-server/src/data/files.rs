@@ -1,4 +1,4 @@
-//! Files that only their owner may read: keys, and what belongs to them.
+//! Files that only their owner may read, such as keys.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -10,7 +10,7 @@ use nuncio_core::Code;
 use super::private;
 use crate::error::StartError;
 
-/// The private files below a folder. Names may have one folder before them: `keys/service.json`.
+/// The private files below a folder. A name may have one folder in front: `keys/service.json`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateFiles {
     path: PathBuf,
@@ -21,7 +21,7 @@ impl PrivateFiles {
         Self { path: path.to_owned() }
     }
 
-    /// The content of a file; none if it does not exist.
+    /// The content of a private file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StartError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let mut file = match File::open(self.path.join(name)) {
@@ -39,7 +39,8 @@ impl PrivateFiles {
         Ok(Some(bytes))
     }
 
-    /// Writes a file whole: beside it and moved into place, so that a crash leaves the old one or the new.
+    /// Writes a file completely: to a temporary file that is moved into place, so that a crash leaves the old content
+    /// or the new.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StartError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let path = self.path.join(name);
@@ -58,7 +59,7 @@ impl PrivateFiles {
         Ok(())
     }
 
-    /// The names of the files in a folder that end in `ending`, without it; none where there is no such folder.
+    /// Names of the files in a folder that end in `ending`, without it; none if the folder does not exist.
     pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, StartError> {
         let failed = |error: std::io::Error| self.broken(folder, &error.to_string());
         let entries = match fs::read_dir(self.path.join(folder)) {

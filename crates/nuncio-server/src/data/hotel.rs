@@ -1,4 +1,4 @@
-//! The rooms of the demo hotel, which older versions kept beside the server's own database.
+//! Moves the demo hotel's database, which older versions stored beside the server's own.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -9,11 +9,11 @@ use nuncio_core::agent::Agent;
 
 use crate::error::StartError;
 
-/// The database and its companions. The database comes last: as long as it is at the old place, a move that was
-/// interrupted is taken up again.
+/// The database files. The database itself comes last: as long as it is at its old location, an interrupted move is
+/// resumed.
 const FILES: [&str; 3] = ["hotel.db-wal", "hotel.db-shm", "hotel.db"];
 
-/// Moves the rooms to the folder of the first agent that runs the demo hotel. `state` is that folder.
+/// Moves the hotel database to the state folder of the first agent that runs the demo hotel.
 pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), StartError> {
     let is_hotel = agent.programs().any(|argv| argv == ["nuncio", "demo", "hotel"]);
     let (old, new) = (data.join("hotel.db"), state.join("hotel.db"));

@@ -12,7 +12,7 @@ use crate::error::StartError;
 use crate::system::SystemEntropy;
 
 impl Dids {
-    /// The DIDs there are: of one agent, or of the service and every agent that was ever served here.
+    /// The DIDs of one agent, or of the service and every agent that was ever served.
     pub(crate) fn show(&self, agent: Option<&AgentName>) -> Result<Value, StartError> {
         let lines = match agent {
             None => self.key_histories(),
@@ -31,8 +31,8 @@ impl Dids {
         Ok(json!({"public_url": base, "dids": dids, "none_because": self.why_none()}))
     }
 
-    /// Gives a subject a new key. An agent has a new DID then, and its old one names it; the service keeps its
-    /// DID, and every token it gave is worthless.
+    /// Gives a subject a new key. An agent then has a new DID, which its old document names; the service keeps its DID,
+    /// and its tokens become invalid.
     pub fn rotate(&self, subject: &DidSubject) -> Result<Value, StartError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (Ok(home), Some(line)) = (&self.inner.home, self.key_history(subject)) else {

@@ -1,4 +1,4 @@
-//! The public address that the DIDs of this server are made of, and what happens when it changes.
+//! The public URL from which the DIDs of this server are made, and changes of it.
 
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
@@ -88,8 +88,8 @@ impl RecordedBase {
         files.write(FILE, &serde_json::to_vec(self).expect("a home is JSON"))
     }
 
-    /// Whether the DIDs made here may simply go along to another address: nobody chose either, and nobody on
-    /// another machine can know them.
+    /// Whether the DIDs may follow to another address without the operator: no operator chose either address, and both
+    /// are on this machine.
     pub(super) fn may_follow(&self, home: &DidBase, chosen: AddressSource) -> bool {
         let local = |home: &DidBase| home.service.host() == "localhost";
         let nobody_chose = self.chosen == AddressSource::ByListening && chosen == AddressSource::ByListening;
@@ -97,7 +97,7 @@ impl RecordedBase {
     }
 }
 
-/// The refusal to start at another address than before.
+/// The error of a start at another address than before.
 pub(super) fn moved(from: &str, to: &str) -> StartError {
     let message = format!(
         "the DIDs here were made for {from}, and under {to} nobody could resolve them; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"

@@ -16,14 +16,14 @@ use super::base::DidBase;
 use crate::data::PrivateFiles;
 use crate::error::StartError;
 
-/// The profiles that DID documents list for the message service; its capabilities method has the current ones.
+/// Profiles that DID documents list for the message service; its capabilities method returns the current ones.
 const PROFILES: &[&str] = &["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.direct.base.v1"];
 const SECURITY_PROFILES: &[&str] = &["transport-protected"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DidSubject {
-    /// This server.
+    /// The DID of this server itself.
     Service,
     Agent(AgentName),
 }
@@ -105,7 +105,7 @@ impl OwnDid {
         self.published.bound.did()
     }
 
-    /// Its private key: for requests, tokens and proofs.
+    /// The private key of the DID, for requests, tokens and proofs.
     #[must_use]
     pub const fn key(&self) -> &SigningKey {
         &self.key
@@ -185,7 +185,7 @@ impl KeyHistory {
         Self { base: home.base.clone(), current, retired: self.retired.clone() }
     }
 
-    /// Reads a key history, whatever address it was made for.
+    /// Reads a key history, independent of the address it was made for.
     pub(super) fn read(subject: &DidSubject, files: &PrivateFiles, now: Timestamp) -> Result<Option<Self>, StartError> {
         let file = subject.file();
         let Some(bytes) = files.read(&file)? else { return Ok(None) };

@@ -95,7 +95,7 @@ impl DidDocumentRoutes {
     }
 }
 
-/// Whether a DID's document is looked for at that host and port.
+/// Whether the document of a DID is served at that host and port.
 fn is_at(did: &Did, authority: &str) -> bool {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().ok()),

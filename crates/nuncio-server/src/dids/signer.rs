@@ -14,12 +14,12 @@ use nuncio_identity::http_signature::{self, SigningOptions};
 
 use super::OwnDid;
 
-/// Validity of a signature.
+/// How long a request signature is valid.
 const LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that signing sets; existing ones are replaced.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 
-/// Signs with one key.
+/// Signs requests with one DID key.
 #[derive(Clone)]
 pub struct DidSigner {
     own: Arc<OwnDid>,
@@ -37,8 +37,8 @@ impl DidSigner {
         &self.own
     }
 
-    /// Signs a request, for five minutes: method, address, host and body. With the server's nonce where it gave
-    /// one in its challenge. A signature of before is replaced, so a request can be signed again.
+    /// Signs a request for five minutes: method, URL, host and body, with the server's nonce if its challenge gave one.
+    /// An existing signature is replaced, so that a request can be signed again.
     pub fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>) -> Result<(), EngineError> {
         outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
         // What is sent is the address without its fragment.

@@ -1,4 +1,5 @@
-//! The files that agents publish to read: read and checked when the agent is, and kept as they are served.
+//! Information files that agents publish: read and validated with the agent file, and kept in memory as they are
+//! served.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -15,7 +16,7 @@ use serde_json::Value;
 pub(crate) struct Files(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
 
 impl Files {
-    /// Reads what an agent publishes, in the folder of its file.
+    /// Reads the published files of an agent from the folder of its agent file.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
         let host = Host::new(base);
         let mut files = HashMap::new();
@@ -35,7 +36,7 @@ impl Files {
     }
 }
 
-/// A file, up to one byte more than it may have, so that it is seen to be too large.
+/// Reads a file up to one byte more than allowed, so that an oversized file is recognised.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;

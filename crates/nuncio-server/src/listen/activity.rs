@@ -1,4 +1,4 @@
-//! Activity of a connection: when its last request ended, and which of its answers are not being read.
+//! Activity of a connection: when its last request ended, and which of its responses are not being read.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::connections::OpenConnection;
 
-/// How long a connection may be without a request, and an answer without being read.
+/// How long a connection may have no request, and a response may stay unread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleLimits {
-    /// Until the next request, on a connection without a known caller.
+    /// Time until the next request on a connection without an identified caller.
     pub(crate) unidentified: Duration,
-    /// The same on a connection of a known caller or a trusted proxy.
+    /// Time until the next request on a connection of an identified caller or a trusted proxy.
     pub(crate) identified: Duration,
-    /// Until an HTTP/2 client takes the next piece of an answer.
+    /// Time until an HTTP/2 client reads the next piece of a response.
     pub(crate) unread: Duration,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Activity {
 #[derive(Debug)]
 struct State {
     next: u64,
-    /// The requests in progress. For HTTP/2, since when the other end has not taken the next piece of the answer.
-    /// HTTP/1 answers are watched where they are written, see `stream.rs`.
+    /// The requests in progress. For HTTP/2, the time since which the client has not read the next piece of the
+    /// response. HTTP/1 responses are watched where they are written, see `stream.rs`.
     requests: BTreeMap<u64, Option<Instant>>,
     idle_since: Instant,
 }
@@ -49,7 +49,7 @@ impl Activity {
 }
 
 impl OpenConnection {
-    /// Counts a request until its answer was sent or given up.
+    /// Counts a request until its response was sent or given up.
     pub(super) fn begin_request(self: &Arc<Self>, version: Version) -> RequestInProgress {
         let mut state = self.activity.lock();
         state.next += 1;
@@ -63,7 +63,7 @@ impl OpenConnection {
         self.activity.lock().requests.len()
     }
 
-    /// Waits until the connection is idle, or one of its answers unread, for too long.
+    /// Waits until the connection was idle, or a response unread, for too long.
     pub(super) async fn exceeds(&self, limits: &IdleLimits) {
         loop {
             let now = Instant::now();
@@ -87,7 +87,7 @@ impl OpenConnection {
     }
 }
 
-/// A request from its arrival to the end of its answer.
+/// A request from its arrival to the end of its response.
 #[derive(Debug)]
 pub(super) struct RequestInProgress {
     id: u64,
@@ -111,7 +111,7 @@ impl Drop for RequestInProgress {
     }
 }
 
-/// The body of an answer; the request is in progress until it is dropped.
+/// The body of a response; the request is in progress until the body is dropped.
 #[derive(Debug)]
 pub(super) struct WatchedBody {
     pub(super) body: Body,

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 
-/// How many connections are served beyond the limit, for probes and operators.
+/// Number of connections that are served beyond the limit, for probes and operators.
 pub(crate) const RESERVED: usize = 32;
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
     pub(crate) total: usize,
-    /// How many unidentified ones of one address; of IPv6 addresses, of one /64.
+    /// Limit of unidentified connections per address; for IPv6, per /64.
     pub(crate) per_address: usize,
 }
 
@@ -35,25 +35,25 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// The connections that count against the total.
+    /// Connections that count against the total limit.
     counted: HashSet<u64>,
     reserved: BTreeMap<u64, CancellationToken>,
-    /// The unidentified ones, oldest first. Ids grow with time.
+    /// Unidentified connections, oldest first. Ids increase with time.
     unidentified: BTreeMap<u64, (IpAddr, CancellationToken)>,
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
 }
 
-/// One open connection. It counts until it is dropped or closed for another.
+/// One open connection, counted until it is dropped or closed for another.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     id: u64,
     connections: Arc<Connections>,
     pub(crate) peer: IpAddr,
-    /// Whether the other end is a trusted proxy. It is never closed for another, and has no limit per address.
+    /// Whether the peer is a trusted proxy, which is never closed for another connection and has no limit per address.
     pub(crate) is_proxy: bool,
-    /// Whether it is beyond the total, for probes and operators alone.
+    /// Whether the connection is beyond the total limit, for probes and operators only.
     pub(crate) is_reserved: bool,
-    /// Cancelled when it has to make room.
+    /// Cancelled when the connection must be closed for another.
     pub(crate) closed: CancellationToken,
     pub(crate) activity: Activity,
     identified: AtomicBool,

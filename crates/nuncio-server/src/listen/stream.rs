@@ -18,9 +18,9 @@ use super::is_for_unidentified;
 pub(super) struct ConnectionStream {
     stream: RuntimeStream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// How long the other end may leave a write waiting.
+    /// How long the peer may leave a write waiting.
     write_time: Duration,
-    /// Runs while a write waits.
+    /// Timer that runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Counts the connection for as long as the stream exists.
     _connection: Arc<OpenConnection>,
@@ -83,15 +83,15 @@ impl AsyncWrite for ConnectionStream {
 
 /// A socket whose readiness is watched by the runtime that serves it.
 struct RuntimeStream {
-    /// None if the socket could not be moved to another runtime.
+    /// The socket; `None` if it could not be moved to another runtime.
     stream: Option<TcpStream>,
-    /// Whether the runtime for unidentified callers watches it.
+    /// Whether the runtime for unidentified callers watches the socket.
     is_for_unidentified: bool,
 }
 
 impl RuntimeStream {
-    /// The socket, moved to the runtime of this thread if another one watches it: otherwise a known caller would wait for
-    /// the thread of the unidentified ones.
+    /// The socket, moved to the runtime of this thread if another one watches it: otherwise an identified caller would
+    /// wait for the thread of unidentified ones.
     fn here(&mut self) -> Result<&mut TcpStream> {
         if self.is_for_unidentified != is_for_unidentified() {
             let moved = self.stream.take().map(|stream| TcpStream::from_std(stream.into_std()?)).transpose()?;

@@ -18,7 +18,7 @@ use crate::error::StartError;
 use crate::settings::RegistrySettings;
 use crate::system::SystemEntropy;
 
-/// The directory with what was kept of it. `here` is what every address of ours begins with, while there is a
+/// The directory with what was kept of it. `here` is the base URL of this server, while there is a
 /// server.
 pub(crate) async fn open(
     engine: &Engine,

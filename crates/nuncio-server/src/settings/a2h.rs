@@ -1,4 +1,4 @@
-//! `[a2h]`
+//! The settings section `[a2h]`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,24 +19,24 @@ use crate::error::StartError;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct A2hSettings {
-    /// Whether people are asked again when an agent may do more with what they allowed.
+    /// Whether people are asked again when an agent may do more within the granted permissions.
     pub reauth_on_widening: bool,
     /// A file of additional scopes with their texts and sensitivity floors.
     pub scopes: Option<PathBuf>,
-    /// Whether agents may be called on this machine.
+    /// Whether webhooks of agents may be on this machine.
     pub allow_loopback_webhooks: bool,
-    /// The agents here whose people are reached by a relay elsewhere.
+    /// Agents of this server whose people are reached through a relay on another server.
     pub relay: Vec<RelaySetting>,
 }
 
-/// `[[a2h.relay]]`
+/// The settings section `[[a2h.relay]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelaySetting {
     pub agent: AgentName,
     pub url: Url,
     pub agent_id: AgentId,
-    /// The environment variable that holds its token there.
+    /// The environment variable with the agent's token at the relay.
     pub token_env: Option<String>,
     pub token_file: Option<PathBuf>,
 }

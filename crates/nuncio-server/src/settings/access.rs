@@ -1,4 +1,4 @@
-//! `[access]`
+//! The settings section `[access]`.
 
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ pub struct AccessSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum LoopbackAccess {
-    /// `local`, even where keys exist.
+    /// Requests without a credential count as `local`, even if keys exist.
     Open,
 }
 

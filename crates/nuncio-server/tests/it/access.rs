@@ -1,4 +1,4 @@
-//! Who may do what: keys, their scopes, grants, and what loopback means.
+//! Authorization: keys, their scopes, grants, and loopback access.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn grant(gateway: &Gateway, principal: &Principal, term: GrantTerm) {
     engine.access().create_grant(principal.clone(), agent, vec![scope], term, Principal::Operator).await.unwrap();
 }
 
-/// What `count` answers when that client's agent calls it.
+/// Result of `count` when the client's agent calls it.
 async fn counted(aap: &AapClient) -> Value {
     let session = aap.session(DESK, &[("count", true)]).await;
     let answer = aap.play(&session, call_once("c1", "count", json!({}))).await;

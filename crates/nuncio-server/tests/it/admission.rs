@@ -1,4 +1,4 @@
-//! Whom AAP serves for an agent, and whose answer approves a `high` call.
+//! Which callers AAP serves for an agent, and whose answer approves a `high` call.
 
 use nuncio_core::approval::Approver;
 use nuncio_core::grant::GrantTerm;
@@ -47,7 +47,7 @@ fn permission(granted: bool) -> Value {
     json!([{"role": "tool_permission", "toolCallId": "c1", "granted": granted}])
 }
 
-/// Asks the app first, and returns the session in which the call waits for its answer.
+/// Starts a call that asks the app for permission, and returns its session.
 async fn asked(aap: &AapClient) -> String {
     let session = aap.session(DESK, &[("danger", false)]).await;
     let waiting = aap.play(&session, call_once("c1", "danger", json!({}))).await;
@@ -55,7 +55,7 @@ async fn asked(aap: &AapClient) -> String {
     session
 }
 
-/// A caller whose `trust` and whose yes leave the decision to the operators, and whose no counts.
+/// Checks a caller whose trust and permission leave the decision to the operators, and whose denial counts.
 pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     let before = dangers(gateway);
     let deny = async || {
@@ -76,7 +76,7 @@ pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     assert_eq!(dangers(gateway), before);
 }
 
-/// A caller whose `trust` and whose yes are its person's approval.
+/// Checks a caller whose trust and permission count as its person's approval.
 pub(crate) async fn caller_decides(gateway: &Gateway, aap: &AapClient) {
     let before = dangers(gateway);
     let trusting = aap.session(DESK, &[("danger", true)]).await;

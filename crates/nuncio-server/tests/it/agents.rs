@@ -1,12 +1,11 @@
-//! Agents for tests, written as their authors write them: the script brain, and tools that are
-//! small shell programs in the agent's own folder.
+//! Agent files for tests: the script brain, and tools that are small shell programs in the agent's folder.
 
 use std::path::PathBuf;
 
 use nuncio_testkit::{Gateway, eventually, is_alive};
 use serde_json::{Value, json};
 
-/// The folder and the name of the agent that most tests talk to.
+/// Folder and name of the agent that most tests use.
 pub(crate) const DESK: &str = "desk";
 
 pub(crate) fn desk(rest: &[String]) -> String {
@@ -47,7 +46,7 @@ pub(crate) async fn held_pid(gateway: &Gateway) -> u32 {
     eventually("the tool runs", async || std::fs::read_to_string(&file).ok()?.trim().parse().ok()).await
 }
 
-/// Lets a program go on that reads from the pipe of that name.
+/// Releases a program that reads from the named pipe.
 pub(crate) async fn release(gateway: &Gateway, pipe: &str, text: &'static str) {
     let path: PathBuf = gateway.file(DESK, pipe);
     eventually("the program has made its pipe", async || path.exists().then_some(())).await;
@@ -55,12 +54,12 @@ pub(crate) async fn release(gateway: &Gateway, pipe: &str, text: &'static str) {
     std::thread::spawn(move || std::fs::write(path, text).unwrap());
 }
 
-/// Waits until a process is gone.
+/// Waits until a process has ended.
 pub(crate) async fn gone(pid: u32) {
     eventually("the process is gone", async || (!is_alive(pid)).then_some(())).await;
 }
 
-/// How often `count` has run.
+/// Number of runs of `count`.
 pub(crate) fn runs(gateway: &Gateway) -> usize {
     std::fs::read_to_string(gateway.file(DESK, "runs")).unwrap_or_default().lines().count()
 }

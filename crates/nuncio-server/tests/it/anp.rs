@@ -109,23 +109,23 @@ pub(crate) fn bearer(token: &str) -> Vec<(String, String)> {
 
 pub(crate) const RPC: &str = "/agents/desk/rpc";
 pub(crate) const ANP: &str = "/anp";
-/// How long a question waits for an answer.
+/// How long an approval question waits for an answer.
 pub(crate) const APPROVAL: Duration = Duration::from_secs(60);
 
 impl World {
-    /// A body sent as it is, signed by someone; the answer.
+    /// Sends a body unchanged, signed by a caller.
     pub(crate) async fn send(&self, someone: &Someone, path: &str, body: &str) -> RawAnswer {
         post(&self.gateway, path, &signed(&self.gateway, someone, path, body), body).await
     }
 
-    /// The same, where the answer is JSON in a 200.
+    /// Sends a JSON body, signed by a caller; the response must be JSON with status 200.
     pub(crate) async fn ask(&self, someone: &Someone, path: &str, body: &Value) -> Value {
         let answer = self.send(someone, path, &body.to_string()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     }
 
-    /// A method called by someone: its result, or the code of its error.
+    /// Calls a method: returns its result, or the code of its error.
     pub(crate) async fn call(&self, someone: &Someone, method: &str, params: Value) -> Result<Value, i64> {
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         outcome(&self.ask(someone, RPC, &request).await)
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// A request to the service; `meta` and `body` are what they have beside what they must have.
+/// A request to the message service; `meta` and `body` add members to the required ones.
 pub(crate) fn to_service(world: &World, method: &str, meta: Value, body: Value) -> Value {
     let profile = match method {
         "anp.negotiate" => "anp.meta.negotiation.v1",

@@ -1,4 +1,4 @@
-//! The operators' inbox: a question about one call, to someone who is not the caller, answered once.
+//! Approvals by operators: a question about one call, to a person who is not the caller, answered once.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn allow(gateway: &Gateway, id: &nuncio_core::ids::ApprovalId) {
     gateway.order(AdminCommand::ApproveAllow { id: id.clone() }).await.unwrap();
 }
 
-/// Plays a script in a task of its own, since it will wait.
+/// Starts a scripted turn in its own task, because it will wait.
 fn play(aap: &AapClient, session: &str, script: Value) -> tokio::task::JoinHandle<Value> {
     let (aap, session) = (aap.clone(), session.to_owned());
     tokio::spawn(async move { aap.play(&session, script).await })

@@ -19,7 +19,7 @@ use receiver::{Receiver, Reply, Sent};
 
 const START: u64 = 1_794_740_400;
 
-/// The secret of the tests, as Standard Webhooks writes it.
+/// The callback secret of the tests, in the form of Standard Webhooks.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn builder(clock: &ManualClock, allowed: &[&str]) -> GatewayBuilder {
@@ -56,7 +56,7 @@ async fn nothing_is_owed(gateway: &Gateway) {
     .await;
 }
 
-/// Waits until someone is owed a callback in exactly that time.
+/// Waits until a callback is scheduled in exactly that time.
 async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     let (nobody, due) = (HashSet::new(), Some(clock.now().after(Duration::from_secs(pause))));
     eventually("someone is to be told then", async || {

@@ -92,7 +92,7 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    /// The token that the forms of the page at `path` send along.
+    /// The CSRF token of the forms on the page at `path`.
     async fn token(&mut self, path: &str) -> String {
         let page = self.get(path).await;
         token(&page).unwrap_or_else(|| panic!("no token at {path}: {}", page.body))

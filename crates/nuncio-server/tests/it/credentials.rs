@@ -1,4 +1,4 @@
-//! Credentials that do not count: where they are refused, and where they do not matter.
+//! Invalid credentials: where they are refused, and where they are ignored.
 
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_server::settings::LoopbackAccess;

@@ -1,5 +1,5 @@
-//! Pages in a browser: an open loopback server against those of strangers, and a server with keys,
-//! which is open to all of them because a browser sends no key by itself.
+//! Requests of web pages: an open loopback server refuses other origins; a server with keys allows all, because
+//! browsers send no key by themselves.
 
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{Gateway, RawAnswer};
@@ -14,7 +14,7 @@ async fn start() -> Gateway {
     builder.settings(|settings| settings.cors.origins.push(LISTED.to_owned())).start().await
 }
 
-/// Sends a request with these headers; `PORT` in them is the server's own.
+/// Sends a request with these headers; `PORT` in them becomes the server's port.
 async fn send(gateway: &Gateway, line: &str, headers: &[(&str, &str)], body: &str) -> RawAnswer {
     let port = gateway.address().port().to_string();
     let mut request = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
@@ -31,7 +31,7 @@ async fn sessions(gateway: &Gateway) -> usize {
     gateway.aap().get("/sessions").await.1["sessions"].as_array().unwrap().len()
 }
 
-/// What a request to an open loopback server gets: nothing wrong, or the code of the refusal.
+/// A request line and headers to an open loopback server, with the expected error code, if any.
 type Row = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
 
 const HOST: (&str, &str) = ("Host", "localhost:PORT");

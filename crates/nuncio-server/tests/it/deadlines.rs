@@ -1,5 +1,4 @@
-//! The time executions take: how long they may, what stops them, when they are tried again, how long
-//! they are waited for and kept.
+//! Times of executions: deadlines, cancellation, retries, waiting and retention.
 
 use std::time::Duration;
 
@@ -54,7 +53,7 @@ async fn shorter_of_caller_and_author_timeout_applies() {
     }
 }
 
-/// Its time begins when it is accepted, not when it begins.
+/// The time limit begins at acceptance, not at the start of the run.
 #[tokio::test]
 async fn deadline_runs_while_an_execution_is_queued() {
     let clock = ManualClock::new();
@@ -72,7 +71,7 @@ async fn deadline_runs_while_an_execution_is_queued() {
     assert_eq!(gateway.audit().await.len(), 1, "what never began is no call");
 }
 
-/// Between the queue and the tool there is the gate that turns share with executions.
+/// Executions and turns share the concurrency limit of a tool, where an execution may wait too.
 #[tokio::test]
 async fn deadline_runs_while_the_tool_is_busy() {
     let clock = ManualClock::new();
@@ -167,7 +166,7 @@ async fn finished_execution_cannot_be_cancelled() {
     assert_eq!(look(&gateway, &execution).await, done);
 }
 
-/// A tool whose program is not there until [`mend`] puts it there.
+/// A tool whose program does not exist until [`mend`] creates it.
 fn absent(skill: &str) -> String {
     tool("absent", "", &format!("timeout_ms = 600000\nskill = {{ type = \"task\"{skill} }}"))
         .replace("[\"sh\", \"-c\", '''''']", "[\"./absent.sh\"]")
@@ -324,7 +323,7 @@ async fn finished_execution_is_deleted_after_retention() {
     assert_eq!(runs(&gateway), 2);
 }
 
-/// Not only shown no longer, but gone; however many there are.
+/// Rows of deleted executions are removed from the disk, however many there are.
 #[tokio::test]
 async fn deleted_executions_leave_no_rows_on_disk() {
     let clock = ManualClock::new();

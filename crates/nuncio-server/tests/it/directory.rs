@@ -1,4 +1,4 @@
-//! The directory of agents: who gets in, who is found, what becomes of those who lie, fail or vanish.
+//! The directory of agents: registration, search, and the removal of false, failing or vanished agents.
 
 #[path = "directory/guard.rs"]
 mod guard;
@@ -29,7 +29,7 @@ async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawAnswer {
     gateway.raw(request).await.unwrap()
 }
 
-/// The names that are found, in order.
+/// Names of the search results, in order.
 async fn found(gateway: &Gateway, query: &str) -> Vec<String> {
     let answer = get(gateway, &format!("{PATH}?{query}"), "").await;
     assert_eq!(answer.status, 200, "{answer:?}");

@@ -26,7 +26,7 @@ pub(crate) fn anyone() -> Caller {
     Caller::new(Principal::Anonymous)
 }
 
-/// The holder of a key, as they come in by a request that brings it.
+/// The caller that a request with the holder's key has.
 pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
     Caller { credential: Credential::Key, ..holder.caller.clone() }
 }
@@ -54,7 +54,7 @@ pub(crate) async fn submit(gateway: &Gateway, submission: Submission) -> Executi
     gateway.engine().executions().submit(&anyone(), submission).await.unwrap().execution
 }
 
-/// How an execution is now.
+/// The current state of an execution.
 pub(crate) async fn look(gateway: &Gateway, execution: &Execution) -> Execution {
     gateway.engine().executions().execution(&Caller::new(Principal::Operator), execution.id.as_str()).await.unwrap()
 }
@@ -421,7 +421,7 @@ async fn unanswered_approval_fails_the_execution_or_times_it_out() {
     assert_eq!(code(&over(&gateway, &hurried).await).0, "timeout");
 }
 
-/// The desk as a skill as a whole, on the script brain.
+/// The agent `desk`, published as a skill as a whole, on the script brain.
 pub(crate) fn whole_desk(tools: &[String]) -> String {
     let skill = "version = \"1.0.0\"\ndescription = \"Does what it is told.\"\nskill = { type = \"knowledge\" }\n";
     desk(tools).replacen("version = \"1.0.0\"\n", skill, 1)

@@ -201,7 +201,7 @@ async fn turn_overrides_persist_even_if_the_turn_fails() {
     assert_eq!(show(&aap, &session).await["agent"]["options"], json!({"model": "large"}));
 }
 
-/// The ids on a page, and where the next one begins.
+/// The session ids on a page, and the cursor of the next page.
 async fn page(aap: &AapClient, after: Option<&str>) -> (Vec<String>, Option<String>) {
     let query = after.map(|after| format!("?after={after}")).unwrap_or_default();
     let (status, body) = aap.get(&format!("/sessions{query}")).await;

@@ -1,4 +1,4 @@
-//! A conversation that outgrows its model's window.
+//! Summaries of conversations that exceed their model's context window.
 
 use std::sync::{Arc, Mutex};
 

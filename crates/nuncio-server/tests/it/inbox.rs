@@ -1,4 +1,4 @@
-//! The inbox: work that people do, in their own time, across restarts.
+//! The inbox: tasks that people do, across restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn start(clock: &ManualClock) -> Gateway {
     builder(clock).start().await
 }
 
-/// Waits until so much work lies in the inbox.
+/// Waits until the inbox has that many tasks.
 async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
     eventually("the work is in the inbox", async || {
         let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
@@ -304,7 +304,7 @@ async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
     store.commit(vec![change]).await.unwrap();
 }
 
-/// Two conversations may name their calls alike; their work is not the same.
+/// Two conversations may use the same call id; their tasks are different.
 #[tokio::test]
 async fn turn_waits_for_a_human_task() {
     let clock = ManualClock::new();

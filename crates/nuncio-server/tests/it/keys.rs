@@ -1,4 +1,4 @@
-//! Keys that expire, and keys whose secret is replaced.
+//! Expiry and rotation of keys.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn start(clock: &ManualClock) -> Gateway {
     Gateway::builder().agent(DESK, &agent()).clock(clock).start().await
 }
 
-/// Makes a key by an operator's order; the answer holds its id and its secret.
+/// Creates a key by an operator's command; the result holds its id and secret.
 async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyTerm>) -> Value {
     let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
     let order = AdminCommand::KeyCreate {
@@ -49,7 +49,7 @@ fn client(gateway: &Gateway, key: &Value) -> AapClient {
     gateway.aap_with_key(key["key"].as_str().unwrap())
 }
 
-/// The status and code of the answer to a request with that key.
+/// Status and error code of a request with that key.
 async fn asked(gateway: &Gateway, key: &Value) -> (u16, String) {
     let (status, body) = client(gateway, key).get("/sessions").await;
     (status, body["code"].as_str().unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! How much of everything: requests, bodies, heads, time, steps, calls at once.
+//! Limits: requests, bodies, heads, time, steps and concurrent calls.
 
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ async fn oversized_request_head_is_refused() {
     assert_eq!(gateway.aap().get("/meta").await.0, 200, "and the server is still there");
 }
 
-/// The one test that takes its second: the time a head may take is kept by the connection itself.
+/// Takes a real second: the time limit of a request head is enforced by the connection itself.
 #[tokio::test]
 async fn unfinished_request_head_times_out() {
     let gateway = gateway(&[], |limits| limits.header_seconds = 1).start().await;

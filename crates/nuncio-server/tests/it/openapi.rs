@@ -1,5 +1,5 @@
-//! The OpenAPI document is one, and true: it is held against the schema of OpenAPI itself, against
-//! the methods each address takes, and against what the server really answers.
+//! The OpenAPI document is valid and correct: compared with the schema of OpenAPI, with the methods of each route, and
+//! with actual responses.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ impl Document {
         Self(gateway.raw(request).await.unwrap().json())
     }
 
-    /// Panics unless the value has the shape of that name.
+    /// Panics unless the value matches the named component.
     fn check(&self, shape: &str, value: &Value) {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -101,7 +101,7 @@ async fn openapi_document_lists_the_methods_of_every_path() {
     }
 }
 
-/// What a session begins with: everything that a request may hold.
+/// A session request with every possible field.
 fn everything() -> Value {
     json!({
         "agent": {"name": DESK, "tools": [{"name": "echo", "trust": true}], "options": {"pin": "1234"}},

@@ -24,7 +24,7 @@ async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawAnswer {
     gateway.raw(request).await.unwrap()
 }
 
-/// The ids that are found, in order.
+/// Ids of the search results, in order.
 async fn found(gateway: &Gateway, query: &str) -> Vec<String> {
     let answer = get(gateway, &format!("/registry/skills?{query}"), "").await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -41,7 +41,7 @@ async fn follow(gateway: &Gateway, url: &str) -> Value {
     answer["followed"].clone()
 }
 
-/// How a followed host is.
+/// The state of a followed host.
 async fn state(gateway: &Gateway, url: &str) -> Value {
     let all = gateway.order(AdminCommand::RegistryList).await.unwrap();
     let followed = all["followed"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! A stream that broke off and is taken up again, while its turn still runs, goes on with the very
-//! bytes it would have had. The law for finished turns is proved in `nuncio-aap`.
+//! A stream that is resumed while its turn still runs continues with exactly the bytes it would have had. `nuncio-aap`
+//! tests the same for finished turns.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::agents::{DESK, call, desk, echo};
 
 const PAUSE: Duration = Duration::from_secs(7);
 
-/// Everything a turn may hold, with pauses in the middle of blocks, between them and between steps.
+/// A script with every kind of output, with pauses inside blocks, between blocks and between steps.
 fn script() -> Value {
     let pause = json!({"sleep": 7000});
     json!([
@@ -28,7 +28,7 @@ fn script() -> Value {
 
 const PAUSES: usize = 4;
 
-/// Reads a stream to its end aside.
+/// Reads a stream to its end in its own task.
 fn read(stream: EventStream) -> tokio::task::JoinHandle<String> {
     tokio::spawn(stream.rest_raw())
 }
@@ -39,7 +39,7 @@ fn behind(whole: &str, id: &str) -> String {
     events.into_iter().filter(|event| number(&event.id) > number(id)).map(|event| event.raw).collect()
 }
 
-/// Starts the turn and takes it up behind every event there is, at every pause, in both modes.
+/// Starts the turn and resumes its stream after every event, at every pause, in both modes.
 async fn taken_up_everywhere(mode: &str) {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;

@@ -1,4 +1,5 @@
-//! `[retention]`: old sessions and audit records are deleted, the deletion is recorded, and the rest is proved.
+//! `[retention]`: old sessions and audit records are deleted, the deletion is recorded, and the remaining records
+//! verify.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -25,7 +26,7 @@ async fn exists(gateway: &Gateway, session: &str) -> bool {
     answer.status() == 200
 }
 
-/// Lets an hour pass in minutes, since the task that prunes may not sleep yet.
+/// Advances the clock minute by minute for an hour, because the pruning task may not be asleep yet.
 async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: AuditEvent) {
     for _ in 0..60 {
         if gateway.happened().await.iter().any(|record| record.happened == happened) {

@@ -1,5 +1,5 @@
-//! What a brain is shown is what the store has, whatever happened since the last turn. The server
-//! keeps recent conversations in memory; nobody may notice.
+//! A brain always gets the history that the store has. The server keeps recent conversations in memory; callers see no
+//! difference.
 
 use nuncio_testkit::{AapClient, Gateway, Method};
 use serde_json::{Value, json};

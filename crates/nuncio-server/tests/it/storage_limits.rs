@@ -1,4 +1,4 @@
-//! Full disks, and how much one caller may fill.
+//! Full disks, and storage quotas of callers.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;

@@ -127,8 +127,8 @@ impl Consumer {
         Ok(auth)
     }
 
-    /// Handles a missing credential. Servers on this machine may be open to local callers, so only those are tried
-    /// without one.
+    /// Handles a missing credential. Servers on this machine may be open to local callers, so only such servers are
+    /// tried without one.
     fn missing(&self, described: &ResolvedSkill) -> Result<Auth, ConsumerError> {
         let config = &described.descriptor.auth;
         if described.named.is_local() && address::is_local(&described.endpoint) {

@@ -18,7 +18,7 @@ pub struct ResolvedSkill {
     pub descriptor: SkillDescriptor,
     /// Address the descriptor was fetched from.
     pub url: Url,
-    /// Resolved invocation URL.
+    /// URL at which the skill is invoked.
     pub endpoint: Url,
     /// Warnings: differences from the index entry, other hosts involved, probable mistakes.
     pub notes: Vec<String>,
@@ -27,7 +27,7 @@ pub struct ResolvedSkill {
 
 impl Consumer {
     /// Finds and fetches a skill's descriptor. The first request carries no credential; only if the named host hides
-    /// the document is it requested again with the credential.
+    /// the document is the request repeated with the credential.
     pub async fn describe(
         &self,
         target: &SkillTarget,
@@ -121,7 +121,7 @@ impl Consumer {
         Ok(ResolvedSkill { descriptor, url: url.clone(), endpoint, notes, named: named.clone() })
     }
 
-    /// Builds the error for a target without a skill id; it lists the host's skills.
+    /// Builds the error for a target without a skill id, which lists the host's skills.
     async fn which(&self, target: &SkillTarget, host: &Url, credential: &Credential) -> ConsumerError {
         let open = if credential.opens_discovery() { credential } else { &Credential::None };
         let discovery = match self.discover(target, None, open).await {

@@ -22,7 +22,7 @@ pub struct Discovery {
     pub url: Url,
     /// Validated index with the skills of every page.
     pub index: SkillIndex,
-    /// Warnings about the index.
+    /// Warnings about the skill index.
     pub notes: Vec<String>,
 }
 

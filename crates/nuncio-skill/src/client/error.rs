@@ -24,16 +24,16 @@ pub struct ConsumerFailure {
     /// Code of the protocol (§8.1) or `EXECUTION_FAILED`.
     pub code: FailureCode,
     pub message: String,
-    /// Suggested next step for the user.
+    /// Suggested next step for the user after the error.
     pub advice: Option<String>,
-    /// Machine-readable details.
+    /// Machine-readable details of the error.
     pub details: Option<Value>,
     pub retry: Option<RetryAdvice>,
     /// Execution id, when one had started.
     pub execution: Option<String>,
-    /// `Retry-After` of the provider.
+    /// `Retry-After` that the provider sent.
     pub(super) retry_after: Option<Duration>,
-    /// HTTP status of the response.
+    /// HTTP status of the provider's response.
     pub status: Option<u16>,
 }
 

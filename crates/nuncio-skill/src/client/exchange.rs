@@ -1,4 +1,4 @@
-//! Sends one request and reads its response.
+//! Sends one HTTP request of the skill client and reads the response.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::Consumer;
 use super::backoff::retry_after;
 use super::error::{ConsumerError, Reason, display_url, plain, refusal};
 use super::target::TrustedHost;
-use crate::validate::{Incompatible, ValidationReport, WireDocument, check, declared_protocol, parse_value};
+use crate::validate::{IncompatibleVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
-/// HTTP request before it is sent.
+/// An HTTP request of the skill client before it is sent.
 #[derive(Debug)]
 pub(super) struct OutgoingRequest<'a> {
     pub(super) method: &'static str,
@@ -27,11 +27,11 @@ pub(super) struct OutgoingRequest<'a> {
     pub(super) timeout: Duration,
 }
 
-/// Parsed document with its response headers and warnings.
+/// A fetched document with its response headers and warnings.
 #[derive(Debug)]
 pub(super) struct FetchedDocument<T> {
     pub(super) document: T,
-    /// Validation warnings.
+    /// Validation warnings about the document.
     pub(super) warnings: Vec<String>,
     pub(super) answer: FetchResponse,
 }
@@ -117,7 +117,7 @@ pub(super) fn valid<T: WireDocument>(url: &Url, value: Value) -> Result<(T, Vec<
     Ok((document, warnings))
 }
 
-fn incompatible(url: &Url, mut error: Incompatible, document: &Value) -> ConsumerError {
+fn incompatible(url: &Url, mut error: IncompatibleVersion, document: &Value) -> ConsumerError {
     let changelog = document.pointer("/protocol/changelog_url").and_then(Value::as_str);
     error.upgrade_url = changelog.map(plain);
     ConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))

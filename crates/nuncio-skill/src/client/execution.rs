@@ -16,7 +16,7 @@ use crate::wire::{ExecutionStatus, InvocationResponse};
 /// Limit on the bytes of an execution id.
 const MAX_ID: usize = 512;
 
-/// Execution at another host.
+/// An execution at another host, with its last known state.
 #[derive(Debug, Clone)]
 pub struct Execution {
     response: InvocationResponse,
@@ -74,13 +74,13 @@ impl Execution {
         &self.response.execution_id
     }
 
-    /// Last reported status.
+    /// Status that the provider reported last.
     #[must_use]
     pub fn status(&self) -> ExecutionStatus {
         self.response.status
     }
 
-    /// Last response about the execution.
+    /// Last response of the provider about the execution.
     #[must_use]
     pub fn response(&self) -> &InvocationResponse {
         &self.response
@@ -91,7 +91,7 @@ impl Execution {
         self.status_url.as_ref()
     }
 
-    /// Applies a later response; fails if it contradicts the known state.
+    /// Applies a later response about the execution; fails if it contradicts the known state.
     pub(super) fn update(&mut self, url: &Url, response: InvocationResponse) -> Result<(), ConsumerError> {
         if response.execution_id != self.id() {
             return Err(changed(url, "execution", self.id(), &response.execution_id));
@@ -109,7 +109,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Result of a finished execution, checked against the output schema; `None` while it runs.
+    /// Result of a finished execution, checked against the output schema; `None` while the execution runs.
     pub(super) fn outcome(&self) -> Option<Result<Value, ConsumerError>> {
         match self.status() {
             ExecutionStatus::Accepted | ExecutionStatus::Running => None,

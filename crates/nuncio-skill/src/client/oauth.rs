@@ -25,7 +25,7 @@ use super::error::{ConsumerError, Reason, plain};
 use super::target::TrustedHost;
 use crate::wire::OAuth2Config;
 
-/// Tokens of one client.
+/// OAuth tokens of one client at one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OAuthTokens {
     pub access: Secret,

@@ -15,7 +15,7 @@ pub(super) use nuncio_engine::ports::fetch::TrustedHost;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillTarget {
     Descriptor(Url),
-    /// Skill of a host.
+    /// A skill of a host, by id.
     Skill {
         id: String,
         /// Root URL of the host.

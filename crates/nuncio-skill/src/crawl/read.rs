@@ -13,27 +13,27 @@ use crate::client::{display_url, plain, retry_after};
 use crate::validate::{DocumentFault, WireDocument, compatibility, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
-/// Timeout of one request and its response.
+/// Timeout of one request of the crawler and its response.
 const EXCHANGE: Duration = Duration::from_secs(30);
 /// Number of requests of a visit without a pause; after that a pause precedes each request.
 const AT_ONCE: u32 = 20;
-/// Pause between requests.
+/// Pause between two requests to a domain.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Documents above this size, in bytes, are parsed on a blocking thread.
 const QUICK: usize = 64 * 1024;
 
-/// Failure to fetch a document.
+/// Failure to fetch a document of a followed domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FetchFailure {
     pub(super) why: String,
     pub(super) kind: FetchFailureKind,
-    /// `Retry-After` of the host.
+    /// `Retry-After` that the host sent.
     pub(super) retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FetchFailureKind {
-    /// The host answered 404 or 410.
+    /// The host answered 404 or 410 for the document.
     Gone,
     /// The document cannot be fetched at present.
     Unreachable,
@@ -146,14 +146,14 @@ impl<'a> DomainReader<'a> {
     }
 }
 
-/// Parses a document of a supported version, or describes what is wrong with it.
+/// Parses a document of a supported version; the error describes the fault.
 fn parse<T: WireDocument>(body: &[u8]) -> Result<T, String> {
-    let told = |faults: &[DocumentFault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let value = json::read(body, T::KIND.max_bytes()).map_err(|why| told(&DocumentFault::unreadable(&why)))?;
+    let joined = |faults: &[DocumentFault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let value = json::read(body, T::KIND.max_bytes()).map_err(|why| joined(&DocumentFault::unreadable(&why)))?;
     if let Some(version) = declared_protocol(&value) {
         compatibility(version, PROTOCOL_VERSION).map_err(|error| error.to_string())?;
     }
-    parse_value(value).map_err(|report| told(&report.errors))
+    parse_value(value).map_err(|report| joined(&report.errors))
 }
 
 /// Trust level for a URL that an index of that domain names. Other hosts get none, so that an index cannot make the

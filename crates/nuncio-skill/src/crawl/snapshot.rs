@@ -17,13 +17,13 @@ const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct DomainSnapshot {
-    /// Index pages, in order.
+    /// Pages of the domain's index, in order.
     pub(super) pages: Vec<SnapshotPage>,
     /// Skills whose access is not private.
     pub(super) skills: Vec<SnapshotSkill>,
 }
 
-/// Index page without its skills.
+/// A page of the domain's index, without its skills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SnapshotPage {
     pub(super) url: Url,
@@ -35,12 +35,12 @@ pub(super) struct SnapshotPage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SnapshotSkill {
     pub(super) entry: SkillIndexEntry,
-    /// Number of the index page.
+    /// Number of the index page that lists the skill.
     pub(super) page: usize,
     pub(super) state: DescriptorState,
     /// Time the descriptor was last fetched.
     pub(super) read_at: Option<Timestamp>,
-    /// `ETag` of the descriptor.
+    /// `ETag` of the skill's descriptor.
     pub(super) etag: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum DescriptorState {
     Listed(DescriptorSummary),
 }
 
-/// Fields of a descriptor that the registry shows. They take precedence over the index entry, because callers meet the
+/// Fields of a descriptor that the registry shows. They take precedence over the index entry, because callers use the
 /// descriptor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct DescriptorSummary {
@@ -98,7 +98,7 @@ impl SnapshotSkill {
         let believed = match &self.state {
             DescriptorState::Unread | DescriptorState::Unreachable { .. } => return true,
             DescriptorState::Unusable { .. } => LEFT_ALONE,
-            DescriptorState::Listed(told) if told.agrees_with(&self.entry) => BELIEVED,
+            DescriptorState::Listed(summary) if summary.agrees_with(&self.entry) => BELIEVED,
             // The index and the descriptor disagree, so one of them is probably being changed.
             DescriptorState::Listed(_) => LEFT_ALONE,
         };
@@ -120,17 +120,17 @@ impl DomainSnapshot {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Listed skills of the snapshot.
+    /// Skills of the snapshot as the registry lists them.
     pub(super) fn host_skills(&self, last_seen: Timestamp) -> HostSkills {
         let listed = self.skills.iter().filter_map(|skill| {
-            let DescriptorState::Listed(told) = &skill.state else { return None };
+            let DescriptorState::Listed(summary) = &skill.state else { return None };
             let entry = SkillIndexEntry {
-                capability_type: told.capability_type,
-                access: told.access,
-                version: told.version,
+                capability_type: summary.capability_type,
+                access: summary.access,
+                version: summary.version,
                 ..skill.entry.clone()
             };
-            Some(ListedSkill::new(entry, told.provider.clone(), told.tags.clone()))
+            Some(ListedSkill::new(entry, summary.provider.clone(), summary.tags.clone()))
         });
         HostSkills::new(listed.collect(), last_seen)
     }

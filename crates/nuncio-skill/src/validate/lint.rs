@@ -199,10 +199,10 @@ impl<'a> Lint<'a> {
             let Some(text) = self.text(path) else { continue };
             match text::time(text) {
                 None => self.error(path, "must be an ISO 8601 time", "ISO 8601 time"),
-                Some(text::Time::Local) => {
+                Some(text::Iso8601Time::Local) => {
                     self.warning(path, "says no offset, so its moment is not known", "a time with an offset or Z");
                 }
-                Some(text::Time::Moment(moment)) => {
+                Some(text::Iso8601Time::Moment(moment)) => {
                     if let Some((before, _)) = last.filter(|(_, at)| *at > moment) {
                         self.warning(path, format!("is before {before}"), format!("not before {before}"));
                     }

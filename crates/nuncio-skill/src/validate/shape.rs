@@ -11,7 +11,7 @@ use crate::schema::model::{Definition, FieldRule, Shape};
 use crate::schema::{EnumDefinition, PublishedDefinition, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
-/// Extension fields that this implementation writes; they cause no warning.
+/// Extension fields that this implementation writes; such fields cause no warning.
 const EXTENSIONS: &[(&str, &[&str])] = &[
     ("InvocationContext", &[InvocationContext::IDEMPOTENCY_KEY, InvocationContext::CALLBACK_URL]),
     ("InvocationResponse", &[InvocationResponse::ATTEMPT]),
@@ -22,7 +22,7 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
 /// Reported as the actual value of an absent field.
 pub(super) const MISSING: &str = "missing";
 
-/// Returns errors and warnings.
+/// Checks a document against its schema and returns errors and warnings.
 pub(super) fn check_shape(kind: Kind, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
     let mut checker = ShapeChecker { errors: Vec::new(), warnings: Vec::new() };
     let shape = match kind {

@@ -9,7 +9,7 @@ use crate::wire::{ErrorCode, ErrorResponse, SkillVersion};
 ///
 /// # Errors
 /// The skill must not be invoked.
-pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), Incompatible> {
+pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
     VersionRule::Seed.check(descriptor, consumer)
 }
 
@@ -28,12 +28,16 @@ impl VersionRule {
     ///
     /// # Errors
     /// The skill must not be invoked.
-    pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), Incompatible> {
+    pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
         let compatible = match self {
             Self::Seed => descriptor.major <= consumer.major,
             Self::SameMajor => descriptor.major == consumer.major,
         };
-        if compatible { Ok(()) } else { Err(Incompatible { descriptor, consumer, rule: self, upgrade_url: None }) }
+        if compatible {
+            Ok(())
+        } else {
+            Err(IncompatibleVersion { descriptor, consumer, rule: self, upgrade_url: None })
+        }
     }
 
     /// Range of versions that a consumer can read.
@@ -53,7 +57,7 @@ impl VersionRule {
 /// Error: the descriptor follows a protocol version that the consumer cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol version {descriptor} is not compatible with consumer version {consumer}")]
-pub struct Incompatible {
+pub struct IncompatibleVersion {
     pub descriptor: SkillVersion,
     pub consumer: SkillVersion,
     pub rule: VersionRule,
@@ -61,7 +65,7 @@ pub struct Incompatible {
     pub upgrade_url: Option<String>,
 }
 
-impl Incompatible {
+impl IncompatibleVersion {
     /// Details of the error (§8.3.7), with the supported range of the consumer (§6.4).
     #[must_use]
     pub fn details(&self) -> Value {

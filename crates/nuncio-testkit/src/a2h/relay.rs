@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{A2hResponse, AnonymousA2hClient, DeviceKey, Handset, Socket};
 
-/// An agent outside the gateway, with its token.
+/// An agent outside the gateway, with its access token.
 #[derive(Debug)]
 pub struct ExternalAgent {
     pub server: AnonymousA2hClient,
@@ -24,7 +24,7 @@ impl ExternalAgent {
         Self { server: server.clone(), id, token, key: DeviceKey::new() }
     }
 
-    /// Key that signs its bundles.
+    /// Key that signs the external agent's key bundles.
     #[must_use]
     pub fn key(&self) -> &DeviceKey {
         &self.key
@@ -75,7 +75,7 @@ impl Handset {
         json!({"type": "human", "id": name})
     }
 
-    /// Creates a conversation, or finds it. Returns its id.
+    /// Creates or finds a conversation and returns its id.
     pub async fn converse(&self, kind: &str, with: Value) -> String {
         let answer = self.send(Method::POST, "/conversations", &json!({"type": kind, "with": with})).await;
         answer.data()["id"].as_str().unwrap().to_owned()
@@ -91,14 +91,14 @@ impl Handset {
         self.key.bundle(Recipient::Person(PersonName::parse(person).unwrap()), &self.id, seq, SealMode::Stateful)
     }
 
-    /// Uploads keys.
+    /// Uploads the external agent's keys.
     pub async fn bring(&self, body: &Value) -> A2hResponse {
         self.send(Method::POST, &format!("/users/me/devices/{}/keys", self.id), body).await
     }
 }
 
 impl DeviceKey {
-    /// A key bundle signed with this key; its other keys are fixed dummies.
+    /// A key bundle signed with this key; its encryption keys are fixed dummies.
     #[must_use]
     pub fn bundle(&self, owner: Recipient, device: &str, seq: u64, mode: SealMode) -> KeyBundle {
         let keys = BundleKeys {

@@ -1,5 +1,5 @@
 //! A small sealed device and agent on the real peer library. The device enrols, stores its keys, opens messages, claims
-//! calls and answers them as the test says.
+//! calls and answers them as the test demands.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,13 +73,13 @@ pub struct SealedDevice {
     pub peer: Peer,
     pub relay: Arc<HttpRelay>,
     pub person: PersonName,
-    /// Number of calls that it ran.
+    /// Number of calls that the device ran.
     pub ran: Arc<AtomicUsize>,
-    /// Opened messages.
+    /// Messages that the device opened.
     pub heard: Arc<Mutex<Vec<InboundMessage>>>,
-    /// Messages that could not be opened.
+    /// Messages that the device could not open.
     pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
-    /// Received stream events.
+    /// Stream events that the device received.
     pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
     who: RelayIdentity,
     sign: Signer,
@@ -98,7 +98,7 @@ impl fmt::Debug for Signer {
 const SELF: &str = "test/self";
 
 impl SealedDevice {
-    /// Enrols a device with its keys in `keep`; an enrolled one is opened again, and `code` is unused.
+    /// Enrols a device with its keys in `keep`; an enrolled device is opened again, and `code` is unused.
     pub async fn start(
         url: &str,
         code: &str,
@@ -198,7 +198,7 @@ impl SealedDevice {
         self.relay.ask(method, path, Some(body)).await.unwrap()
     }
 
-    /// Its keys as published at the relay.
+    /// The device's keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
         let RelayIdentity::Device(person, device) = &self.who else { panic!("a device is a person's") };
         let all = self.relay.keys_of(&Recipient::Person(person.clone())).await.unwrap();
@@ -242,7 +242,7 @@ impl SealedDevice {
         words
     }
 
-    /// Texts of the opened messages.
+    /// Texts of the messages that the device opened.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();

@@ -14,7 +14,7 @@ pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 #[derive(Debug, Clone, PartialEq)]
 pub enum SocketMessage {
     Frame(Value),
-    /// Ping of the server; the library answers it with the next read or write.
+    /// Ping of the server, which the library answers with the next read or write.
     Ping,
     /// Closed with that code; zero without a code.
     Closed(u16),
@@ -98,7 +98,7 @@ impl Socket {
         }
     }
 
-    /// The close code, skipping frames before it.
+    /// The close code of the connection, skipping frames before it.
     pub async fn closed(&mut self) -> u16 {
         loop {
             if let SocketMessage::Closed(code) = self.hear().await {

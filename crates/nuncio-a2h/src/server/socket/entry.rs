@@ -13,7 +13,7 @@ use super::{A2h, SocketEndpoint};
 use crate::server::{TokenIdentity, identify};
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
 
-/// Time until the first frame.
+/// How long the server waits for the first frame of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -22,16 +22,16 @@ pub(super) struct AuthenticatedConnection {
     pub(super) owner: SocketOwner,
     /// Token of the connection, which is checked again later.
     pub(super) token: Box<str>,
-    /// Expiry of the token.
+    /// Expiry of the token that the connection presented.
     pub(super) expires_at: Option<Timestamp>,
-    /// Event after which to start.
+    /// Number of the event after which delivery starts.
     pub(super) after: Option<u64>,
 }
 
 /// Waits for the first frame and authenticates the connection.
 pub(super) async fn admit(
     a2h: &A2h,
-    door: &SocketEndpoint,
+    endpoint: &SocketEndpoint,
     line: &mut SocketConnection,
 ) -> Result<AuthenticatedConnection, CloseReason> {
     let late = line.until(line.now().after(PATIENCE));
@@ -42,7 +42,7 @@ pub(super) async fn admit(
     };
     let admitted = match frame {
         Ok(ClientFrame::Auth { token, agent_id, after }) => {
-            let named = match door {
+            let named = match endpoint {
                 SocketEndpoint::Human => Ok(None),
                 SocketEndpoint::Agent(None) => Ok(agent_id),
                 SocketEndpoint::Agent(Some(id)) if agent_id.as_ref().is_none_or(|said| said == id) => {
@@ -53,7 +53,7 @@ pub(super) async fn admit(
                 }
             };
             match named {
-                Ok(named) => look_up(a2h, door, token, named.as_ref(), after).await,
+                Ok(named) => look_up(a2h, endpoint, token, named.as_ref(), after).await,
                 Err(refusal) => Ok(Err(refusal)),
             }
         }
@@ -83,7 +83,7 @@ async fn first(line: &mut SocketConnection) -> Result<Result<ClientFrame, String
 
 async fn look_up(
     a2h: &A2h,
-    door: &SocketEndpoint,
+    endpoint: &SocketEndpoint,
     token: String,
     named: Option<&nuncio_core::ids::AgentId>,
     after: Option<u64>,
@@ -92,7 +92,7 @@ async fn look_up(
         return Ok(Err(invalid()));
     };
     let Some((recipient, owner)) = who(&shown) else { return Ok(Err(invalid())) };
-    let fits = match (door, &recipient) {
+    let fits = match (endpoint, &recipient) {
         (SocketEndpoint::Human, Recipient::Person(_)) => true,
         (SocketEndpoint::Agent(_), Recipient::Agent(id)) => named.is_none_or(|named| named == id),
         _ => false,
@@ -109,7 +109,7 @@ async fn look_up(
     Ok(Ok(AuthenticatedConnection { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
 }
 
-/// Recipient whose events the connection gets, and the slot it occupies.
+/// Recipient whose events a connection gets, and the slot that the connection occupies.
 pub(super) fn who(shown: &TokenIdentity) -> Option<(Recipient, SocketOwner)> {
     match (&shown.caller.principal, &shown.caller.credential) {
         (Principal::Person(name), Credential::Device(device)) => {

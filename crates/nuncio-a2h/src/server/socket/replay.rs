@@ -11,10 +11,10 @@ use nuncio_engine::consent::ConsentError;
 
 use super::A2h;
 
-/// Messages per read.
+/// Number of messages per read during a replay.
 const BATCH: usize = 16;
 
-/// Remaining conversations, each with the number after which it continues.
+/// Conversations still to replay, each with the message number after which it continues.
 #[derive(Debug, Default)]
 pub(super) struct Replay(VecDeque<(ConversationId, u64)>);
 

@@ -20,15 +20,15 @@ use crate::wire::event::Event;
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
 use crate::wire::stream::{StreamFrame, StreamNews};
 
-/// Interval of pings.
+/// Interval between pings to a client.
 const PING: Duration = Duration::from_secs(30);
 /// Time without a pong after which the connection is closed.
 const SILENCE: Duration = Duration::from_secs(90);
-/// A client is warned this long before its token expires.
+/// How long before the expiry of its token a client is warned.
 const WARNING: Duration = Duration::from_secs(60);
 /// Limit of incoming frames between two pings.
 const MAX_FRAMES: u32 = 300;
-/// Events per read.
+/// Number of events per read from the store.
 const BATCH: usize = 100;
 /// Reader name under which an agent's read position is stored.
 pub(in crate::server) const AGENT: &str = "agent";
@@ -41,14 +41,14 @@ pub(super) struct SocketSession<'a> {
     expires_at: Option<Timestamp>,
     /// Whether the client was warned that its token expires.
     warned: bool,
-    /// Number of the last sent event.
+    /// Number of the last event sent on this connection.
     sent: u64,
-    /// Requested replay; other events wait until it is complete.
+    /// Replay that the client requested; other events wait until it is complete.
     replay: Replay,
     /// Number of the last acknowledged event.
     read: u64,
-    heard: Timestamp,
-    /// Pings without a pong.
+    last_frame_at: Timestamp,
+    /// Number of pings without a pong.
     unanswered: u32,
     next_ping: Timestamp,
     frames: u32,
@@ -131,7 +131,7 @@ impl<'a> SocketSession<'a> {
             sent: 0,
             replay: Replay::default(),
             read: 0,
-            heard: now,
+            last_frame_at: now,
             unanswered: 0,
             next_ping: now.after(PING),
             frames: 0,
@@ -174,7 +174,7 @@ impl<'a> SocketSession<'a> {
         self.a2h.engine.mailbox().mail_head(&self.recipient).await.map_err(fault)
     }
 
-    /// Time of the next timer.
+    /// Time at which the connection's next timer is due.
     fn next_moment(&self) -> Timestamp {
         let next = self.streaming.due().map_or(self.next_ping, |due| due.min(self.next_ping));
         let Some(end) = self.expires_at else { return next };
@@ -261,7 +261,7 @@ impl<'a> SocketSession<'a> {
             return Ok(());
         }
         // After the machine slept, the client gets one more ping before the connection is closed.
-        if now >= self.heard.after(SILENCE) && self.unanswered >= 2 {
+        if now >= self.last_frame_at.after(SILENCE) && self.unanswered >= 2 {
             return Err(CloseReason::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
         }
         self.next_ping = now.after(PING);
@@ -303,7 +303,7 @@ impl<'a> SocketSession<'a> {
         }
         let frame = match incoming {
             IncomingFrame::Pong => {
-                self.heard = line.now();
+                self.last_frame_at = line.now();
                 self.unanswered = 0;
                 return Ok(PositionChange::Unchanged);
             }
@@ -333,7 +333,8 @@ impl<'a> SocketSession<'a> {
         }
     }
 
-    /// Frames of an accepted stream have their own limits and do not count here.
+    /// Handles a stream frame. Frames of an accepted stream have their own limits and do not count against the frame
+    /// limit.
     async fn streamed(
         &mut self,
         frame: StreamFrame,

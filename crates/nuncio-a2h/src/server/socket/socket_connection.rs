@@ -42,16 +42,16 @@ impl CloseReason {
 
     pub(super) const UNKNOWN: Self = Self::closed(close::AUTH, "not authenticated");
     pub(super) const STOPPING: Self = Self::closed(close::GOING_AWAY, "the server stops");
-    /// The store failed.
+    /// Close reason: the store failed.
     pub(super) const FAULT: Self = Self::closed(close::INTERNAL, "a fault of the server");
 }
 
 #[derive(Debug)]
 pub(super) enum IncomingFrame {
-    /// Parsed frame, or why it is invalid.
+    /// A parsed client frame, or why it is invalid.
     Frame(Result<ClientFrame, String>),
     Pong,
-    /// Frame that needs no answer.
+    /// A WebSocket frame that needs no answer.
     Other,
 }
 
@@ -102,7 +102,7 @@ impl SocketConnection {
         }
     }
 
-    /// Next incoming frame. Cancel-safe.
+    /// The next incoming frame. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<IncomingFrame, CloseReason> {
         match self.socket.next().await {
             Some(Ok(Message::Text(text))) => Ok(IncomingFrame::Frame(read(text.as_str()))),

@@ -1,5 +1,5 @@
-//! Connected devices and agents. Each has one connection: a newer one replaces it. Several devices of a person may be
-//! connected at once.
+//! Connected devices and agents. Each has one connection, which a newer one replaces. Several devices of a person may
+//! be connected at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(super) enum SocketOwner {
 #[derive(Debug, Default, Clone)]
 pub(super) struct SocketSlots(Arc<Mutex<HashMap<SocketOwner, Arc<Notify>>>>);
 
-/// Released on drop.
+/// The one connection slot of a device or agent; released on drop.
 #[derive(Debug)]
 pub(super) struct SocketSlot {
     seats: SocketSlots,
@@ -25,7 +25,7 @@ pub(super) struct SocketSlot {
 }
 
 impl SocketSlots {
-    /// Takes the slot, and notifies the connection that held it.
+    /// Takes the slot of a device or agent, and notifies the connection that held it.
     pub(super) fn take(&self, owner: SocketOwner) -> SocketSlot {
         let taken = Arc::new(Notify::new());
         let before = self.lock().insert(owner.clone(), Arc::clone(&taken));

@@ -20,7 +20,7 @@ const WAITING: usize = 64;
 pub(super) enum StreamRole {
     /// A person's device receives streams.
     Receives(StreamSubscriber),
-    /// An agent sends streams; `None` before its first.
+    /// An agent sends streams on this connection; `None` before the first stream.
     Sends(Option<Box<StreamSender>>),
 }
 
@@ -40,13 +40,13 @@ impl StreamRole {
         }
     }
 
-    /// Sends waiting stream events, so that the end of a stream arrives before its message.
+    /// Sends waiting stream events, so that the end of a stream arrives before the stream's message.
     pub(super) async fn tell_waiting(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Receives(ear) = self else { return Ok(()) };
         // Limited, so that streams do not delay stored events.
         for _ in 0..WAITING {
-            let Some(told) = ear.waiting() else { break };
-            line.say(&news(told)).await?;
+            let Some(update) = ear.waiting() else { break };
+            line.say(&news(update)).await?;
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl StreamRole {
         }
     }
 
-    /// Ends expired streams and notifies their sender.
+    /// Ends expired streams and notifies the agent that writes them.
     pub(super) async fn expire(&mut self, line: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
@@ -89,7 +89,7 @@ fn by(recipient: &Recipient) -> Caller {
     Caller { credential: Credential::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
 }
 
-/// Stream event in wire form.
+/// A stream event in wire form.
 pub(super) fn news(
     StreamUpdate { conversation: conversation_id, stream: stream_id, what }: StreamUpdate,
 ) -> StreamNews {
@@ -162,8 +162,8 @@ mod tests {
                 json!({"type": "stream.abort", "conversation_id": "cnv_1", "stream_id": "s_1", "reason": "too_long"}),
             ),
         ] {
-            let told = StreamUpdate { conversation: conversation.clone(), stream: stream.clone(), what };
-            let event = news(told);
+            let update = StreamUpdate { conversation: conversation.clone(), stream: stream.clone(), what };
+            let event = news(update);
             assert_eq!(serde_json::to_value(&event).unwrap(), written);
             assert_eq!(serde_json::from_value::<StreamNews>(written).unwrap(), event);
         }

@@ -1,5 +1,5 @@
-//! WebSocket handshake (RFC 6455 §4.2), implemented here so that large messages can be sent in small frames: one large
-//! frame would keep a buffer of its size for the life of the connection.
+//! WebSocket handshake (RFC 6455 §4.2), implemented by hand so that large messages can be sent in small frames: one
+//! large frame would keep a buffer of its size for the life of the connection.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -30,7 +30,7 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// Checks the request headers.
+    /// Checks the headers of a WebSocket upgrade request.
     pub(super) fn of(request: &mut Request) -> Result<Self, &'static str> {
         let headers = request.headers();
         if request.version() > Version::HTTP_11 {

@@ -8,11 +8,11 @@ use nuncio_core::message::{Block, Message, ToolCall};
 use super::Update;
 use crate::client::event::TurnEvent;
 
-/// Messages of a turn so far.
+/// Messages of a turn, built from its events so far.
 #[derive(Debug, Default)]
 pub(super) struct TurnFold {
     messages: Vec<Message>,
-    /// Blocks of the message in progress.
+    /// Blocks of the unfinished message.
     blocks: Vec<Block>,
     /// Whether the last block consists of deltas and may grow.
     open: bool,
@@ -94,12 +94,12 @@ impl TurnFold {
         Some(update)
     }
 
-    /// Whether a call was announced.
+    /// Whether a tool call was announced in this turn.
     pub(super) fn knows(&self, call: &CallId) -> bool {
         self.calls.iter().any(|called| called.call.id == *call)
     }
 
-    /// Whether a call was answered.
+    /// Whether a tool call was answered in this turn.
     pub(super) fn has_answer(&self, call: &CallId) -> bool {
         self.answered.contains(call)
     }
@@ -108,7 +108,7 @@ impl TurnFold {
         self.messages.is_empty() && self.blocks.is_empty()
     }
 
-    /// Unanswered calls, each with whether the agent produced output after it.
+    /// Unanswered tool calls, each with whether the agent produced output after the call.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = (&ToolCall, bool)> {
         let open = self.calls.iter().filter(|called| !self.answered.contains(&called.call.id));
         open.map(|called| (&called.call, called.passed))

@@ -9,7 +9,7 @@ use crate::client::error::{ClientError, Reason, plain};
 use crate::negotiation::{ExecutionMode, SecurityProfile};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
-/// Verifies a result and returns notes about it.
+/// Verifies a negotiation result and returns notes about deviations.
 pub(super) fn check(
     result: &NegotiationResult,
     id: &str,

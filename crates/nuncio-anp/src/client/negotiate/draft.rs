@@ -1,5 +1,5 @@
-//! Protocol drafts, the caller's side. A draft is treated as data and validated like our own before anybody is asked to
-//! accept it (ANP-06 §12.5).
+//! Protocol drafts, the caller's side. A draft is treated as data and validated like the server's own drafts before a
+//! person is asked to accept it (ANP-06 §12.5).
 
 use nuncio_engine::drafting::Blueprint;
 use nuncio_identity::Did;
@@ -9,7 +9,7 @@ use super::NegotiationRequest;
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact};
 
-/// The caller's decision on a draft.
+/// The caller's decision on a protocol draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftDecision {
     pub protocol: String,

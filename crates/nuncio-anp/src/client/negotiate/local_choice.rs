@@ -17,7 +17,7 @@ use crate::negotiation::{
 };
 use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
 
-/// Validity of a locally made choice.
+/// Validity of an interface choice that the client made itself.
 const VALID: Duration = Duration::from_secs(600);
 /// Maximum number of interfaces, and of capabilities, that are considered.
 const LOOKED_AT: usize = 256;
@@ -107,7 +107,7 @@ fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType
     }
 }
 
-/// The capabilities of an interface; all of them if it names none.
+/// The capabilities of an interface; all of the agent's if the interface names none.
 fn capabilities<'a>(
     description: &'a AgentDescription,
     interface: &'a Interface,

@@ -18,7 +18,7 @@ pub(super) const VERSION: &str = "2023-06-01";
 /// Default of the required field `max_tokens`.
 const MAX_TOKENS: u64 = 8192;
 
-/// Builds the request body.
+/// Builds the body of a Messages API request.
 pub(super) fn request(
     ask: &RequestParameters<'_>,
     conversation: &ModelConversation,
@@ -110,7 +110,7 @@ fn block(part: &MessagePart) -> Value {
     }
 }
 
-/// Parser of a streamed answer.
+/// Parser of a streamed answer of the Messages API.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicParser {
     calls: CallAssembler,

@@ -6,30 +6,30 @@ use nuncio_core::ids::CallId;
 use nuncio_core::message::Extra;
 use serde_json::{Map, Value};
 
-/// Limit on calls per step.
+/// Limit of tool calls per step of a model.
 const MAX_CALLS: usize = 256;
 /// Limit on the bytes of all arguments of a step.
 const MAX_ARGUMENTS: usize = 4 * 1024 * 1024;
 
-/// Fragment of a tool call.
+/// Fragment of a streamed tool call.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
-    /// Index of the call; some servers omit it or repeat one index for all calls.
+    /// Index of the call; some servers omit the index or repeat one for all calls.
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
     /// Part of the arguments' JSON text.
     pub(super) arguments: Option<String>,
-    /// Complete arguments.
+    /// Complete arguments, from servers that do not stream them.
     pub(super) whole: Option<Map<String, Value>>,
     /// Provider data to send back with the call.
     pub(super) extra: Extra,
 }
 
-/// Complete tool call.
+/// A complete tool call of a model.
 #[derive(Debug, PartialEq)]
 pub(super) struct CompleteCall {
-    /// Id from the server, unless it was used twice.
+    /// Call id from the server, unless it was used twice.
     pub(super) id: Option<CallId>,
     pub(super) name: String,
     /// Arguments, or the text that is not a JSON object.
@@ -37,7 +37,7 @@ pub(super) struct CompleteCall {
     pub(super) extra: Extra,
 }
 
-/// Calls of one step in the order they began.
+/// Assembles the tool calls of one step, in the order they began.
 #[derive(Debug, Default)]
 pub(super) struct CallAssembler {
     calls: Vec<OpenCall>,
@@ -118,7 +118,7 @@ impl CallAssembler {
     }
 }
 
-/// An empty text means no arguments.
+/// Arguments of a call; an empty text means no arguments.
 fn input(text: String, whole: Option<Map<String, Value>>) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(whole.unwrap_or_default());

@@ -17,7 +17,7 @@ const NOTHING: &str = "…";
 /// Conversation in the form of a model request.
 #[derive(Debug, Default)]
 pub(super) struct ModelConversation {
-    /// System prompt.
+    /// System prompt of the model.
     pub(super) system: String,
     /// Alternates between assistant and user.
     pub(super) turns: Vec<ModelTurn>,
@@ -34,7 +34,7 @@ pub(super) enum ModelTurn {
 #[derive(Debug)]
 pub(super) enum MessagePart {
     Text(String),
-    /// URL with `https:` or `data:`.
+    /// An image, by `https:` or `data:` URL.
     Image(String),
 }
 

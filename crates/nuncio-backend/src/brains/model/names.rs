@@ -63,7 +63,7 @@ impl CallIds {
         Self { provider, used: HashSet::new() }
     }
 
-    /// Id of the next call: its own id if it is valid and unused.
+    /// Id of the next call in the request: the call's own id if it is valid and unused.
     pub(super) fn next(&mut self, own: &str) -> String {
         let wire = match self.provider {
             // Mistral requires exactly nine letters or digits.
@@ -97,7 +97,7 @@ fn simplified(name: &str) -> String {
     name.chars().map(simple).take(MAX_NAME).collect()
 }
 
-/// The name, with a number appended if it is taken.
+/// A tool name or call id, with a number appended if it is taken.
 fn unused(name: &str, max: usize, taken: impl Fn(&str) -> bool) -> String {
     let numbered = |number: usize| {
         let suffix = format!("_{number}");

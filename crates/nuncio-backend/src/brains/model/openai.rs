@@ -18,7 +18,7 @@ use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, Str
 /// Gemini's field with the thought signature, to be sent back with the call.
 const EXTRA_CONTENT: &str = "extra_content";
 
-/// Builds the request body.
+/// Builds the body of a chat completions request.
 pub(super) fn request(
     ask: &RequestParameters<'_>,
     conversation: &ModelConversation,
@@ -132,7 +132,7 @@ fn image(url: &str) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-/// Parser of a streamed answer.
+/// Parser of a streamed chat completion.
 #[derive(Debug, Default)]
 pub(super) struct OpenAiParser {
     calls: CallAssembler,

@@ -21,7 +21,7 @@ pub(super) struct RequestParameters<'a> {
     pub(super) max_tokens: Option<u64>,
 }
 
-/// Part of an answer.
+/// Streamed part of a model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AnswerDelta {
     Text(String),
@@ -37,7 +37,7 @@ pub(super) struct AnswerEnd {
     pub(super) usage: Option<Usage>,
 }
 
-/// Incremental parser of an answer.
+/// Incremental parser of a model's streamed answer.
 pub(super) trait AnswerParser: Send {
     /// Parses the next event.
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError>;
@@ -45,18 +45,18 @@ pub(super) trait AnswerParser: Send {
     /// Whether the server announced the end of the answer.
     fn is_done(&self) -> bool;
 
-    /// End of the answer; `None` if it is incomplete.
+    /// End of the model's answer; `None` if the answer is incomplete.
     fn finish(self: Box<Self>) -> Option<AnswerEnd>;
 }
 
 /// Error while parsing an answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum StreamError {
-    /// Error event of the server.
+    /// The server sent an error event.
     Said(String),
     /// Data that is not an event of the API.
     Unreadable(String),
-    /// The answer exceeds a limit.
+    /// The model's answer exceeds a limit.
     TooMuch(String),
 }
 

@@ -22,7 +22,7 @@ pub(super) fn interface(provider: Provider) -> ApiDialect {
     }
 }
 
-/// URL of the completion endpoint.
+/// URL of the provider's completion endpoint.
 pub(super) fn address(spec: &ModelSpec) -> Result<Url, String> {
     let mut url = match &spec.base_url {
         Some(url) => url.clone(),
@@ -60,7 +60,7 @@ pub(super) fn window(spec: &ModelSpec) -> usize {
     usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX)
 }
 
-/// Headers of a request.
+/// HTTP headers of a request to the provider.
 pub(super) fn headers(provider: Provider, key: Option<&str>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let json = HeaderValue::from_static("application/json");

@@ -18,17 +18,17 @@ pub(super) enum OutputLine {
     Thinking(String),
     Tool(OutputCall),
     Usage(Usage),
-    /// The step ended.
+    /// The step ended, for this reason.
     #[serde(deserialize_with = "stop")]
     Stop(StopReason),
-    /// The step failed.
+    /// The step failed, with this message.
     Error(String),
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputCall {
-    /// Id chosen by the program.
+    /// Call id chosen by the program.
     #[serde(default)]
     pub(super) id: Option<CallId>,
     pub(super) name: ToolName,

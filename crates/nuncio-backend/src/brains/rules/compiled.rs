@@ -34,7 +34,7 @@ pub(super) enum SlotMatcher {
     Text,
     Date,
     Integer,
-    /// Values with their patterns.
+    /// Allowed values of a choice slot, each with its pattern.
     Choice(Vec<(String, Regex)>),
     Pattern(Regex),
 }
@@ -99,7 +99,7 @@ fn choice(source: &str) -> Option<Result<(String, Regex), String>> {
     Some(pattern(&any).map(|found_by| (value, found_by)))
 }
 
-/// Compiles a pattern; it ignores case unless it sets a flag.
+/// Compiles a pattern, which ignores case unless it sets a flag.
 fn pattern(source: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(source);
     builder.case_insensitive(true).size_limit(MAX_PATTERN);

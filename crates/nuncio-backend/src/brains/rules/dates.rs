@@ -14,7 +14,7 @@ use super::normalize::{overlap, stands_alone};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DateMention {
     pub(super) part: Range<usize>,
-    /// `None` if the day does not exist.
+    /// The mentioned date; `None` if the day does not exist.
     pub(super) date: Option<Date>,
 }
 

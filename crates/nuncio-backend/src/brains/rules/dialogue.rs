@@ -18,7 +18,7 @@ const MAX_USER_BYTES: usize = 64 * 1024;
 /// Size limit of a tool result whose ids are remembered.
 const MAX_RESULT: usize = 64 * 1024;
 
-/// State of a conversation.
+/// State of a conversation with the rules brain.
 #[derive(Debug)]
 pub(super) struct Dialogue<'a> {
     rules: &'a CompiledRules,
@@ -31,7 +31,7 @@ pub(super) struct Dialogue<'a> {
     aside: Option<(&'a CompiledIntent, &'a CompiledSlot)>,
 }
 
-/// Stage of the current intent.
+/// Stage of the current intent in the dialogue.
 #[derive(Debug)]
 pub(super) enum Stage<'a> {
     /// No intent matched, or there was no message.
@@ -44,12 +44,12 @@ pub(super) enum Stage<'a> {
     Ready { intent: &'a CompiledIntent, known: SlotValues },
     /// The tool was called and has not answered.
     Called { intent: &'a CompiledIntent, known: SlotValues, call: &'a CallId },
-    /// The tool answered.
+    /// The tool of the intent answered.
     Answered { intent: &'a CompiledIntent, known: SlotValues, content: &'a Content },
 }
 
 impl<'a> Dialogue<'a> {
-    /// Replays a history. The agent's texts are ignored; its tool calls count.
+    /// Replays a history to find the dialogue's state. The agent's texts are ignored; its tool calls count.
     pub(super) fn replay(rules: &'a CompiledRules, history: &'a [Message], today: Date) -> Self {
         let mut dialogue = Self {
             rules,
@@ -186,7 +186,7 @@ impl<'a> Dialogue<'a> {
     }
 }
 
-/// Messages within the replay limits.
+/// The last messages of a history, within the replay limits.
 fn recent(history: &[Message]) -> &[Message] {
     let heard = history.iter().rev().take(MAX_MESSAGES).scan(MAX_USER_BYTES, |left, message| {
         let cost =

@@ -13,13 +13,13 @@ use super::{dates, numbers};
 /// Slot values by name: dates as `2026-12-24`, numbers in digits, choices by their value.
 pub(super) type SlotValues = BTreeMap<String, String>;
 
-/// Context of an extraction.
+/// Context of an extraction of slot values.
 pub(super) struct SlotSearch<'a> {
     pub(super) rules: &'a CompiledRules,
     pub(super) intent: &'a CompiledIntent,
     /// Slot that was asked for, if the message is the reply.
     pub(super) asked: Option<&'a CompiledSlot>,
-    /// Values of earlier intents.
+    /// Slot values of earlier intents.
     pub(super) memory: Option<&'a SlotValues>,
     pub(super) today: Date,
 }
@@ -301,7 +301,7 @@ fn is_counted(text: &str, number: &numbers::Number, slot: &CompiledSlot) -> bool
     !word.is_empty() && singular(&word) == singular(&slot.name().to_lowercase())
 }
 
-/// The value if all are equal.
+/// The common value if all values are equal.
 fn only(mut values: impl Iterator<Item = i64>) -> Option<i64> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)

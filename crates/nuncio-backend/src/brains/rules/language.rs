@@ -17,7 +17,8 @@ impl Language {
         }
     }
 
-    /// Language of a message, given the current one. A number, an id or a single foreign word does not change it.
+    /// Language after a message, given the current one. A number, an id or a single foreign word does not change the
+    /// language.
     pub(super) fn after_message(self, message: &str) -> Self {
         if message.chars().any(is_han) {
             return Self::Chinese;

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use super::super::chunks::is_unspaced;
 
-/// Bytes of a message that are read.
+/// Number of bytes that are read of a user message.
 pub(super) const MAX_BYTES: usize = 4096;
 
-/// Normalised message.
+/// User message in normalised form.
 #[derive(Debug, Clone)]
 pub(super) struct NormalizedMessage {
     /// Full-width characters and curly quotes replaced, white space collapsed; case kept.
     pub(super) text: String,
-    /// `text` in lower case.
+    /// The normalised text in lower case.
     pub(super) lower: String,
 }
 

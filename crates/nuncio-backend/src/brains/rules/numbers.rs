@@ -8,12 +8,12 @@ use regex::Regex;
 use super::super::chunks::is_han;
 use super::normalize::stands_alone;
 
-/// Number and its position.
+/// A number in a message and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) part: Range<usize>,
     pub(super) value: i64,
-    /// Whether the number is not a count of something else, such as nights or rooms.
+    /// Whether the number is not a count of something like nights or rooms.
     pub(super) is_free: bool,
 }
 
@@ -71,8 +71,8 @@ fn is_fraction(text: &str, part: &Range<usize>) -> bool {
     glued(before.next(), before.next()) || glued(after.next(), after.next())
 }
 
-/// Whether the number is not a count of something else. Chinese needs more than a list, because its numerals are parts
-/// of other words.
+/// Whether the number is not a count of something like nights or rooms. Chinese needs more than a list, because its
+/// numerals are parts of other words.
 fn is_free(text: &str, part: &Range<usize>) -> bool {
     let before = text[..part.start].trim_end();
     let after = text[part.end..].trim_start();

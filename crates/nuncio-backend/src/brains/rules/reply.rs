@@ -1,4 +1,4 @@
-//! Chooses the next action and words the reply.
+//! Chooses the next action of the rules brain and renders the reply.
 
 use jiff::civil::Date;
 use nuncio_core::agent::OptionKind;
@@ -15,14 +15,14 @@ use super::fill::{SlotValues, read};
 use super::language::Language;
 use super::{dates, sentences};
 
-/// Result of one step.
+/// Result of one step of the rules brain.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum NextStep {
     Say(String),
     Call { name: ToolName, input: Map<String, Value> },
 }
 
-/// Next step of the conversation. It depends only on the prompt and the date.
+/// Next step of the conversation, which depends only on the prompt and the date.
 pub(super) fn reply(rules: &CompiledRules, prompt: &Prompt, today: Date) -> NextStep {
     let dialogue = Dialogue::replay(rules, &prompt.history, today);
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
@@ -43,7 +43,7 @@ pub(super) fn reply(rules: &CompiledRules, prompt: &Prompt, today: Date) -> Next
     }
 }
 
-/// Context for rendering texts.
+/// Context for rendering reply templates.
 struct ReplyContext<'a> {
     rules: &'a CompiledRules,
     prompt: &'a Prompt,
@@ -145,7 +145,7 @@ impl ReplyContext<'_> {
     }
 }
 
-/// Failed tool result.
+/// A failed tool result, for reply templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FailedResult<'a> {
     is_denial: bool,
@@ -181,7 +181,7 @@ fn parsed(content: &Content, text: &str) -> Value {
     std::iter::once(text).chain(blocks).find_map(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
-/// Renders a template; `None` if it fails or is empty.
+/// Renders a template; `None` if rendering fails or the text is empty.
 fn render(template: &Template, context: Value) -> Option<String> {
     match template.render(EscapeContext::Text, context) {
         Ok(text) => {

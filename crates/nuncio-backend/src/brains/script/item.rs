@@ -17,14 +17,14 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::turn::StopReason;
 use serde_json::{Map, Value};
 
-/// Limit on deltas of one item.
+/// Limit of deltas of one script item.
 const MAX_DELTAS: u64 = 10_000_000;
 /// Limit on the sleep of one item, in milliseconds.
 const MAX_SLEEP_MS: f64 = 600_000.0;
 /// Length limit of a quoted invalid item, in characters.
 const SHOWN: usize = 120;
 
-/// Action of a step.
+/// Action of a script step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ScriptItem {
     Text(String),

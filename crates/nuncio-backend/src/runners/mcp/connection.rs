@@ -34,7 +34,7 @@ use crate::runners::secrets::Secrets;
 
 /// Time for a server to exit by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// Limit on pages of tools.
+/// Limit of pages when listing tools.
 const MAX_PAGES: usize = 100;
 /// Limit on concurrent calls to one HTTP server.
 const MAX_HTTP_CALLS: usize = 256;
@@ -53,12 +53,12 @@ pub(super) struct McpConnection {
     output: Arc<ServerOutput>,
 }
 
-/// Standard error of a server, with the secrets to remove from it.
+/// Standard error of an MCP server, with the secrets that must be removed from it.
 #[derive(Debug)]
 struct ServerOutput {
     tail: Mutex<StderrTail>,
     secrets: Secrets,
-    /// Permissions of the server, if it is a child process.
+    /// Permissions of the MCP server, if it is a child process.
     profile: OnceLock<Arc<Profile>>,
 }
 
@@ -70,7 +70,7 @@ impl ServerOutput {
         self.explain(self.secrets.redact(&whole))
     }
 
-    /// Failure with the missing permission that it indicates.
+    /// The failure text, with the missing permission that it indicates.
     fn explain(&self, failure: String) -> String {
         match self.profile.get() {
             Some(profile) => profile.explain(failure),
@@ -112,7 +112,7 @@ pub(super) async fn open(
     Err(refusal.unwrap_or_default())
 }
 
-/// Time limit for the handshake.
+/// Time limit for the MCP handshake.
 fn handshake_timeout(server: &McpServer) -> Duration {
     let McpTransport::Stdio { argv, .. } = &server.transport else { return SERVER_TIMEOUT };
     let program = argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
@@ -234,7 +234,7 @@ impl McpConnection {
         self.output.with(&error.map_or_else(|| "it ended".into(), errors::lost))
     }
 
-    /// Failure of a call with the missing permission that it indicates.
+    /// The failure text of a call, with the missing permission that it indicates.
     pub(super) fn explain(&self, failure: String) -> String {
         self.output.explain(failure)
     }
@@ -320,7 +320,7 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
     lines.into_iter().map(header).collect()
 }
 
-/// Reads a child's standard error to its end, so that the child never blocks on it.
+/// Reads a child's standard error to its end, so that the child never blocks on writing it.
 async fn log_stderr(server: String, stderr: ChildStderr, output: Arc<ServerOutput>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();

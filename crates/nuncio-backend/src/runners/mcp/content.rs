@@ -11,11 +11,11 @@ use serde_json::Value;
 #[derive(Debug, PartialEq)]
 pub(super) struct CallFailure {
     pub(super) text: String,
-    /// Whether the tool may not exist.
+    /// Whether the failure may mean that the tool does not exist.
     pub(super) suspicious: bool,
 }
 
-/// Converts the response to a call.
+/// Converts the response of an MCP server to a call.
 pub(super) fn output(result: ServerResult) -> Result<ToolOutput, CallFailure> {
     let (content, structured, is_error) = match result {
         ServerResult::CallToolResult(result) => {

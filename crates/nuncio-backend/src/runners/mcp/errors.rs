@@ -10,7 +10,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::runners::process::printable;
 
-/// Failure to open a connection.
+/// Failure to open an MCP connection.
 pub(super) enum ConnectError {
     /// The server refused this kind of handshake.
     Hello(String),

@@ -8,7 +8,7 @@ use crate::{
     mcp::schema,
 };
 
-/// The four tools in the order a guest needs them.
+/// The four hotel tools in the order a guest needs them.
 pub(in crate::hotel) fn all() -> [Tool; 4] {
     [search_rooms(), make_reservation(), get_reservation(), cancel_reservation()]
 }

@@ -22,7 +22,7 @@ pub enum ConsentChange {
     CreateInvite(Invite),
     /// Enrols a device. `Moved` unless the invite is stored and unused; `Exists` if the device's id or key is taken.
     Enrol {
-        /// The invite, marked as used.
+        /// The used invite, to be stored.
         invite: Invite,
         device: Device,
     },
@@ -33,24 +33,24 @@ pub enum ConsentChange {
     /// Creates an agent account. `Exists`.
     CreateAccount {
         account: Account,
-        /// Search text in lower case.
+        /// Search text of the account, in lower case.
         words: String,
     },
     /// Updates an account. `Missing`; `Moved` unless its stored revision is the previous one.
     UpdateAccount {
-        /// With its next revision.
+        /// The changed account, with its next revision.
         account: Account,
-        /// Search text in lower case.
+        /// Search text of the account, in lower case.
         words: String,
     },
     /// Updates an account with a new manifest version. `Missing`, `Moved`; `Exists` if the version is taken.
     Publish {
-        /// With its next revision, manifest version and hash.
+        /// The account with its next revision, manifest version and hash.
         account: Account,
-        /// Search text in lower case.
+        /// Search text of the account, in lower case.
         words: String,
         version: Box<ManifestVersion>,
-        /// Lineage including the new version.
+        /// Manifest lineage including the new version.
         lineage: Box<Lineage>,
     },
     /// Creates a relation. `Missing` if person or agent is missing; `Moved` unless the manifest is at that version;
@@ -130,7 +130,7 @@ pub trait RelationStore {
     ) -> Result<Vec<Relation>, StoreError>;
     /// Active relations with an agent, by person; `None` for all agents.
     async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError>;
-    /// Ledger entries after `after`.
+    /// Ledger entries with a number above `after`.
     async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError>;
 }
 

@@ -20,7 +20,7 @@ pub struct PersonErasure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactedAuditRecord {
     pub seq: u64,
-    /// Redacted text.
+    /// Text of the record without the person.
     pub record: String,
     /// Server's signature over the redacted record, in hex.
     pub signature: String,
@@ -31,11 +31,11 @@ pub struct RedactedAuditRecord {
 pub struct RedactedLedgerEntry {
     pub relation: RelationId,
     pub seq: u64,
-    /// Hash of the previous entry.
+    /// Hash of the previous ledger entry.
     pub previous: Digest,
-    /// Hash of the original entry.
+    /// Hash of the original ledger entry.
     pub hash: Digest,
-    /// Redacted text.
+    /// Text of the record without the person.
     pub entry: String,
     /// Server's signature over all fields, in hex.
     pub signature: String,

@@ -19,7 +19,7 @@ pub struct ApiKey {
     pub role: KeyRole,
     pub person: Option<PersonName>,
     pub created_at: Timestamp,
-    /// Time of the last rotation.
+    /// Time of the key's last rotation.
     #[serde(default)]
     pub rotated_at: Option<Timestamp>,
     /// `None` means that the key does not expire.
@@ -54,7 +54,7 @@ pub struct PreviousSecret {
     pub digest: Digest,
     #[serde(skip_serializing)]
     pub kind: KeyKind,
-    /// End of its validity.
+    /// End of the previous secret's validity.
     pub until: Timestamp,
 }
 
@@ -68,14 +68,14 @@ impl fmt::Debug for PreviousSecret {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyTerm {
-    /// Seconds after its creation.
+    /// A secret expires so many seconds after its creation.
     Seconds(u64),
-    /// At a fixed time.
+    /// A secret expires at a fixed time.
     Until(Timestamp),
 }
 
 impl KeyTerm {
-    /// Term of a key; `None` if it does not expire.
+    /// Expiry rule of a key; `None` if the key does not expire.
     #[must_use]
     pub fn of(key: &ApiKey) -> Option<Self> {
         key.lifetime_seconds.map(Self::Seconds).or_else(|| key.expires_at.map(Self::Until))
@@ -100,7 +100,7 @@ impl KeyTerm {
     }
 }
 
-/// Who uses a key.
+/// Role of the people who use a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyRole {
@@ -115,11 +115,11 @@ pub enum KeyRole {
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum KeyKind {
-    /// Sent with each request.
+    /// A key that is sent with each request.
     Bearer,
-    /// Signs requests and is never sent.
+    /// A key that signs requests and is never sent.
     Signing {
-        /// Secret, encrypted for this key.
+        /// The key's secret, encrypted by the server.
         #[serde(skip_serializing, default)]
         sealed: String,
     },

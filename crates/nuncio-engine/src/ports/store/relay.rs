@@ -49,7 +49,7 @@ pub enum RelayChange {
     /// Replaces a person's encrypted key backup.
     PutBackup {
         person: PersonName,
-        /// Backup as received, in JSON.
+        /// The key backup as received, in JSON.
         content: String,
         at: Timestamp,
     },
@@ -62,16 +62,16 @@ pub enum RelayChange {
     /// Removes a delivery that succeeded or was given up, and logs it; no conflict if it is gone.
     EndDelivery {
         agent: AgentId,
-        /// Number of the notification.
+        /// Number of the delivered notification.
         seq: u64,
         logged: DeliveryLog,
     },
     /// Reschedules a delivery; no conflict if it is gone.
     DelayDelivery {
         agent: AgentId,
-        /// Number of the notification.
+        /// Number of the delivered notification.
         seq: u64,
-        /// Delivery attempts so far.
+        /// Number of delivery attempts so far.
         attempts: u32,
         due: Timestamp,
     },
@@ -100,9 +100,9 @@ pub struct MemberView {
 /// State of an agent's webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// The URL is in the agent's account.
+    /// Agent of the webhook, whose account has the URL.
     pub agent: AgentId,
-    /// Signing secret, encrypted.
+    /// The webhook's signing secret, encrypted by the server.
     pub secret: String,
     pub state: WebhookState,
     /// First failure since the last success.
@@ -116,7 +116,7 @@ pub struct Webhook {
 pub struct Delivery {
     pub agent: AgentId,
     pub mailed: QueuedNotification,
-    /// Delivery attempts so far.
+    /// Number of delivery attempts so far.
     pub attempts: u32,
     pub due: Timestamp,
 }
@@ -124,13 +124,13 @@ pub struct Delivery {
 /// Log entry of a finished delivery, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeliveryLog {
-    /// Number of the notification.
+    /// Number of the delivered notification.
     pub seq: u64,
     pub delivery_id: String,
     /// Kind of notification, such as `message.new`.
     pub kind: String,
     pub at: Timestamp,
-    /// Delivery attempts so far.
+    /// Number of delivery attempts so far.
     pub attempts: u32,
     pub delivered: bool,
     /// Last response of the agent's server, or why there was none.
@@ -181,7 +181,7 @@ pub trait KeyBundleStore {
     async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError>;
     /// Number of one-time keys of a device, without the fallback key.
     async fn one_time_keys_left(&self, id: &BundleId) -> Result<usize, StoreError>;
-    /// Backup of a person and its time.
+    /// A person's key backup and its time.
     async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError>;
 }
 

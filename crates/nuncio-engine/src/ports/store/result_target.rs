@@ -24,13 +24,13 @@ pub struct HistorySlot {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExecutionAttempt {
     pub execution: ExecutionId,
-    /// Counts from one.
+    /// Number of the attempt, from one.
     pub attempt: u32,
     /// Whether an unavailable backend leads to another attempt.
     pub may_retry: bool,
-    /// Retention after its end, in milliseconds.
+    /// How long the execution is kept after its end, in milliseconds.
     pub keep_ms: u64,
-    /// Whether a callback is sent.
+    /// Whether the end of the execution causes a callback.
     #[serde(default)]
     pub callback: bool,
 }
@@ -48,7 +48,7 @@ impl ResultTarget {
 /// A call that started and did not end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartedCall {
-    /// Key, unique on this server.
+    /// Key of the started call, unique on this server.
     pub key: String,
     /// Audit record as far as known at the start.
     pub record: AuditRecord,

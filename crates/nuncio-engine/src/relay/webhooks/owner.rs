@@ -15,7 +15,7 @@ use crate::ports::store::relay::{DeliveryLog, Webhook};
 use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
 use crate::relay::Webhooks;
 
-/// Maximum page size.
+/// Maximum page size of a list.
 const PAGE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct WebhookView {
 pub struct WaitingDelivery {
     pub delivery_id: String,
     pub created_at: Timestamp,
-    /// Delivery attempts so far.
+    /// Number of delivery attempts so far.
     pub attempts: u32,
     /// Time of the next attempt, if the webhook is reachable.
     pub due: Timestamp,

@@ -9,10 +9,10 @@ use super::{END, Lowering, Malformed, SchemaSide, Site};
 use crate::schema::document::{ReferenceTarget, SchemaLocation};
 use crate::schema::node::Lit;
 
-/// Limit of combinations.
+/// Limit of combinations of branches.
 const MAX_CASES: usize = 128;
 
-/// Limit of schemas examined per comparison.
+/// Limit of schemas examined for `unevaluated…` per comparison.
 const MAX_ASKED: u32 = 4_000;
 
 /// Why the cases of a schema cannot be listed.

@@ -1,4 +1,4 @@
-//! Agents that are declared in a file: their manifest follows from it.
+//! Agents that are declared in a file: the manifest is generated from the file.
 
 use nuncio_testkit::{Method, eventually};
 use serde_json::json;
@@ -88,7 +88,7 @@ async fn agent_file_without_a_valid_manifest_is_not_served() {
     assert!(error.message.contains("must be at least \"high\""), "{error}");
 }
 
-/// The blocks of TOML in docs/a2h.md, in their order.
+/// The TOML blocks of docs/a2h.md, in order.
 fn documented() -> Vec<&'static str> {
     let parts = include_str!("../../../../../docs/a2h.md").split("```toml\n").skip(1);
     parts.map(|part| part.split("```").next().unwrap()).collect()

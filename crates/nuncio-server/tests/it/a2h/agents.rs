@@ -1,4 +1,4 @@
-//! Agents outside: their accounts, their tokens, and who finds them.
+//! External agents: their accounts, their tokens, and search.
 
 use nuncio_testkit::Method;
 use serde_json::{Value, json};

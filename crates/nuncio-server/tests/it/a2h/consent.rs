@@ -26,7 +26,7 @@ fn check(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
     UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
 }
 
-/// A ledger as it was sent, with the keys beside it.
+/// The entries and device keys of a ledger response.
 fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
     let entries = serde_json::from_value(page["data"].clone()).unwrap();
     let devices = page["devices"].as_array().unwrap().iter().map(|device| Device {
@@ -40,7 +40,7 @@ fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
     (entries, devices.collect())
 }
 
-/// The seed's §2.4: the very body of its example, and the signature it lacks.
+/// The body of the example in A2H §2.4, with the signature that it lacks.
 #[tokio::test]
 async fn consent_is_signed_by_a_device_of_the_person() {
     let world = World::start().await;
@@ -192,7 +192,7 @@ async fn revoked_consent_cannot_be_used_again() {
     assert_eq!(ada.get("/h2a/relations").await.body["data"].as_array().unwrap().len(), 2);
 }
 
-/// What breaks is suspended at once, the rest goes on, and a new yes ends it.
+/// Changed scopes are suspended at once, the others stay usable, and new consent ends the suspension.
 #[tokio::test]
 async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
     let world = World::start().await;
@@ -227,7 +227,7 @@ async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
     assert_eq!(back.data()["capability_manifest_version"], 3);
 }
 
-/// Skipping versions hides nothing; bringing the old contract back ends it.
+/// Skipped versions hide no change; restoring the accepted manifest ends the suspension.
 #[tokio::test]
 async fn new_manifest_is_judged_against_the_accepted_version() {
     let world = World::start().await;

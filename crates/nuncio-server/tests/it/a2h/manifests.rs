@@ -108,7 +108,7 @@ async fn stale_if_match_is_refused() {
     assert_eq!(patch("*", json!({"capability_manifest": seed()})).await.status, 412, "there is none any more");
 }
 
-/// The seed's §2.3 and acceptance row 1, counted on canonical bytes.
+/// A2H §2.3 and acceptance row 1, measured on canonical bytes.
 #[tokio::test]
 async fn manifest_size_is_measured_on_canonical_bytes() {
     let world = World::start().await;
@@ -167,7 +167,7 @@ async fn ambiguous_json_in_a_manifest_is_refused() {
     assert_eq!(ada.get(&path).await.data()["capability_manifest_version"], 1);
 }
 
-/// Every code of the digest's §8 that a manifest alone can earn.
+/// Every error code of A2H §8 that a manifest alone can cause.
 #[tokio::test]
 async fn every_manifest_rule_has_its_error_code() {
     let world = World::start().await;
@@ -210,7 +210,7 @@ async fn every_manifest_rule_has_its_error_code() {
     }
 }
 
-/// Fifty at once: 2 to 51 without gaps, each once, and the history agrees.
+/// Fifty concurrent updates get the versions 2 to 51 without gaps, each once, and the history agrees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_concurrent_patches_leave_no_gap() {
     let world = World::start().await;
@@ -240,7 +240,7 @@ async fn fifty_concurrent_patches_leave_no_gap() {
     assert_eq!(kept, given.into_iter().map(|(_, hash)| hash).collect::<Vec<_>>());
 }
 
-/// With `If-Match`, exactly one of many gets through.
+/// With `If-Match`, exactly one of many concurrent updates succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_concurrent_manifest_updates_wins() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! People come in by an invite and a device key, and stay in by its signatures.
+//! People enrol with an invite and a device key, and authenticate with its signatures.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Calls of tools on people's devices that wait before they run.
+//! Queued calls of tools on people's devices.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Conversations and sealed messages over HTTP: taken once, numbered without gaps, read by nobody else.
+//! Conversations and sealed messages over HTTP: accepted once, numbered without gaps, visible to members only.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{World, agent_body, seed};
 
-/// A person, an agent she deals with, and their conversation.
+/// The person `ada`, an agent that she has a relation with, and their conversation.
 pub(super) struct Scene {
     pub(super) world: World,
     pub(super) owner: Handset,
@@ -32,19 +32,19 @@ impl Scene {
         Self { world, owner, ada, agent, relation, conversation }
     }
 
-    /// Another agent, with which Ada deals too.
+    /// Another agent with which ada has a relation.
     pub(super) async fn another_agent(&self) -> ExternalAgent {
         let agent = ExternalAgent::new(&self.world.server, self.owner.make_agent(&agent_body(&seed())).await);
         self.ada.allow(&agent.id, json!(["filesystem:read"])).await;
         agent
     }
 
-    /// Ada's second device.
+    /// The second device of the person `ada`.
     pub(super) async fn phone(&self) -> Handset {
         Handset::enrol(&self.world.server, &self.world.invite("ada").await).await
     }
 
-    /// Every message there is, page by page.
+    /// All messages of the conversation, page by page.
     pub(super) async fn messages(&self) -> Vec<Value> {
         let (mut all, mut after) = (Vec::new(), "0".to_owned());
         loop {
@@ -185,7 +185,7 @@ async fn conversation_is_not_found_for_non_members() {
     assert_eq!(sent.status, 201);
 }
 
-/// The seed's §3: both messages travel as sealed bytes, with their kind in clear.
+/// A2H §3: both messages are relayed as sealed bytes, with their subtype in clear.
 #[tokio::test]
 async fn specification_example_messages_are_relayed_sealed() {
     let scene = Scene::start().await;
@@ -318,7 +318,7 @@ async fn repeated_message_is_stored_once() {
     assert_eq!(names, ["m1", "m1", "race"]);
 }
 
-/// The seed's §5: sixty tool calls a minute and agent.
+/// A2H §5: sixty tool calls per minute and agent.
 #[tokio::test]
 async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
     let scene = Scene::start().await;

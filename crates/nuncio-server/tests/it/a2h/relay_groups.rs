@@ -1,4 +1,4 @@
-//! Groups: who comes, who goes, and who reads what.
+//! Groups: joining, leaving, and which messages each member can read.
 
 use futures_util::future::join_all;
 use nuncio_testkit::Method;

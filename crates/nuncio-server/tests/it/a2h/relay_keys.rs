@@ -1,4 +1,4 @@
-//! Public keys and backups: brought by their owners alone, handed to those who may seal to them.
+//! Public keys and backups: uploaded by their owners only, visible to those who may seal to them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

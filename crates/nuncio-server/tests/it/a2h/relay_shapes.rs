@@ -1,4 +1,4 @@
-//! What the relay answers has the shapes of the OpenAPI document.
+//! Relay responses have the shapes of the OpenAPI document.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

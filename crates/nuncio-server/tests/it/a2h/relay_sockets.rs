@@ -1,4 +1,4 @@
-//! Messages over WebSockets and polls: to everyone at once, again after a break, and in order.
+//! Messages over WebSockets and polls: delivered to everyone, replayed after a reconnect, and in order.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::relay::{Scene, path};
 use super::sockets::socket_gauge;
 
-/// Sends so many messages from the agent, named from a number on.
+/// Sends messages of the agent with these numbers in their names.
 async fn write(scene: &Scene, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();

@@ -1,12 +1,12 @@
-//! The seed's acceptance list, row by row, for this half. What a row needs more than one check for is
-//! named beside it.
+//! The acceptance list of the A2H specification, row by row. Where a row needs more than one check, the other tests are
+//! named.
 
 use nuncio_testkit::Method;
 use serde_json::{Value, json};
 
 use super::{World, agent_body, seed, with_required};
 
-/// Row 1: `capability_manifest` is kept with the agent, at most 128 KB; `manifests.rs` counts the bytes.
+/// Row 1: `capability_manifest` is stored with the agent, at most 128 KB; `manifests.rs` checks the size.
 #[tokio::test]
 async fn row_1_manifest_is_stored_with_its_agent() {
     let world = World::start().await;
@@ -22,7 +22,7 @@ async fn row_1_manifest_is_stored_with_its_agent() {
     assert_eq!(ada.get(&format!("/agents/{id}")).await.data()["capability_manifest"], seed());
 }
 
-/// Row 2: a version that grows by one and a SHA-256 in hex; `manifests.rs` does it fifty times at once.
+/// Row 2: a version that increases by one, and a SHA-256 in hex; `manifests.rs` does this fifty times concurrently.
 #[tokio::test]
 async fn row_2_version_and_hash_follow_the_manifest() {
     let world = World::start().await;
@@ -36,7 +36,7 @@ async fn row_2_version_and_hash_follow_the_manifest() {
     }
 }
 
-/// Row 3: `granted_scopes` are kept with the relation, none at first.
+/// Row 3: `granted_scopes` are stored with the relation, none at first.
 #[tokio::test]
 async fn row_3_granted_scopes_are_stored_with_the_relation() {
     let world = World::start().await;
@@ -49,7 +49,7 @@ async fn row_3_granted_scopes_are_stored_with_the_relation() {
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!(["filesystem:read"]));
 }
 
-/// Row 4: the server's judge asks for new consent by the seed's §2.5, every row of its table.
+/// Row 4: the server's judge requires new consent as in every row of the table in A2H §2.5.
 #[tokio::test]
 async fn row_4_judge_follows_the_specification_table() {
     type Change = fn(&mut Value);
@@ -131,8 +131,7 @@ async fn row_4_judge_follows_the_specification_table() {
     }
 }
 
-/// Row 8: nothing we say claims tool calls in groups, and the reason for refusing them has its word
-/// (`wire/artifact.rs`).
+/// Row 8: nothing offers tool calls in groups, and their refusal has its own reason (`wire/artifact.rs`).
 #[tokio::test]
 async fn row_8_tool_calls_in_groups_are_not_offered() {
     let world = World::start().await;

@@ -125,7 +125,7 @@ async fn request_without_websocket_upgrade_is_refused() {
     assert_eq!(answer.headers["allow"], "GET,HEAD,POST");
 }
 
-/// Bodies that would cost much, and get little.
+/// Large bodies are refused before they cost memory.
 #[tokio::test]
 async fn oversized_bodies_are_refused_before_they_are_read() {
     let world = World::start().await;

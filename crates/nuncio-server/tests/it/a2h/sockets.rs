@@ -28,7 +28,7 @@ async fn caught_up(device: &Handset) {
     acknowledge(&mut socket, seq).await;
 }
 
-/// Acknowledges, and waits until that is kept.
+/// Acknowledges an event, and waits until the acknowledgement is stored.
 async fn acknowledge(socket: &mut Socket, seq: u64) {
     socket.say(&json!({"type": "ack", "seq": seq})).await;
     // Answers come in order.
@@ -49,7 +49,7 @@ pub(super) async fn socket_gauge(world: &World) -> i64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The whole story, on both sides.
+/// The complete sequence of events, on both sides.
 #[tokio::test]
 async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     let world = World::start().await;
@@ -98,7 +98,7 @@ async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     eventually("the sockets are closed", async || (socket_gauge(&world).await == 0).then_some(())).await;
 }
 
-/// Three breaking changes, a crash of nothing, and a person who was on a journey.
+/// A person who was offline during three breaking changes.
 #[tokio::test]
 async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
     let world = World::start().await;
@@ -183,7 +183,7 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
     assert_eq!(phone.connect().await.1["after"], 0);
 }
 
-/// Waits for a ping, and until its answer has arrived; only that devices changed may come between.
+/// Waits for a ping and its answer; only notifications about changed devices may come between.
 async fn pinged(socket: &mut Socket) {
     loop {
         match socket.hear().await {
@@ -196,7 +196,7 @@ async fn pinged(socket: &mut Socket) {
     }
 }
 
-/// Lets so many pings pass, each answered.
+/// Waits for so many pings, each of which is answered.
 async fn live(world: &World, socket: &mut Socket, pings: u32) {
     for _ in 0..pings {
         world.clock.pass(PING).await;
@@ -319,7 +319,7 @@ async fn stopping_server_closes_sockets_with_a_reason() {
     assert_eq!(code, 1001);
 }
 
-/// A frame that is none is answered, and the connection stays.
+/// A malformed frame is answered, and the connection stays open.
 #[tokio::test]
 async fn malformed_frame_is_answered_with_an_error() {
     let world = World::start().await;

@@ -1,5 +1,5 @@
-//! Streams over sockets, as the relay sees them: who may, to whom, how much and for how long. What is in them is
-//! opaque here.
+//! Streams over sockets as the relay handles them: permission, recipients, size and time limits. Their contents are
+//! opaque bytes.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn abort(stream: &str) -> Value {
     json!({"type": "stream.abort", "stream_id": stream})
 }
 
-/// What happens on an agent's connection: the code of each frame that is not taken.
+/// Error code of a frame that the relay refuses on an agent's connection.
 async fn refusal(socket: &mut Socket, frame: &Value) -> String {
     socket.say(frame).await;
     let error = socket.event("stream.error").await;
@@ -220,7 +220,7 @@ async fn idle_or_overlong_stream_is_ended() {
     assert_eq!(agent.event("stream.error").await["stream_id"], "s2");
 }
 
-/// The next frame of a stream, where tokens run out meanwhile.
+/// The next frame of a stream, renewing tokens that expire meanwhile.
 async fn renewing(ada: &mut Socket, scene: &mut Scene) -> Value {
     loop {
         let frame = ada.frame().await;

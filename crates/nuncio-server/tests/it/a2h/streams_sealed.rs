@@ -1,5 +1,4 @@
-//! Streams between real devices and real agents: sealed at one end, opened at the other, and what somebody between
-//! makes of them.
+//! Streams between real devices and real agents: sealed and opened, also with an attacker in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +36,7 @@ async fn invite(gateway: &Gateway, name: &str) -> String {
     gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
 }
 
-/// A relay, an agent outside of it and Ada's device, apart.
+/// A relay, an external agent and a device of the person `ada`.
 struct Apart {
     gateway: Gateway,
     agent: SealedAgent,
@@ -62,7 +61,7 @@ impl Apart {
         Self { gateway, agent, device, conversation }
     }
 
-    /// A stream, once the agent is connected.
+    /// Starts a stream once the agent is connected.
     async fn stream(&self) -> StreamWriter {
         eventually("the agent is connected", async || self.agent.peer.stream(&self.conversation).await.unwrap()).await
     }
@@ -71,7 +70,7 @@ impl Apart {
         heard(&self.device, streams).await;
     }
 
-    /// Every message of the conversation, as the relay shows it.
+    /// All messages of the conversation, as the relay returns them.
     async fn messages(&self) -> Vec<Value> {
         let path = format!("/conversations/{}/messages", self.conversation);
         self.device.relay.ask("GET", &path, None).await.unwrap().as_array().unwrap().clone()
@@ -128,7 +127,7 @@ async fn dropped_stream_is_discarded_without_a_message() {
     assert_eq!(apart.messages().await.len(), 1);
 }
 
-/// However often an answer is given, by a stream or not, it is one.
+/// An answer that is given repeatedly, by a stream or not, is one message.
 #[tokio::test]
 async fn streamed_answer_is_stored_as_one_message() {
     let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
@@ -292,7 +291,7 @@ async fn relay_crash_ends_the_stream_but_not_the_message() {
     drop(gateway);
 }
 
-/// An agent that is served beside the relay, and Ada's device; both by a clock that jumps.
+/// An agent served in the relay's process, and a device of the person `ada`, with a jumping clock.
 struct Hosted {
     _gateway: Gateway,
     clock: JumpingClock,
@@ -368,7 +367,7 @@ async fn streamed_text_is_a_prefix_of_the_final_answer() {
     assert!(last.contains("no more"), "{last}");
 }
 
-/// A brain that is silent for long is not waited for, and its answer comes.
+/// The stream of a brain that is idle for long is ended, and its answer still arrives.
 #[tokio::test]
 async fn idle_agent_loses_its_stream_but_still_answers() {
     let hosted = Hosted::start().await;

@@ -1,4 +1,4 @@
-//! Webhooks of agents: every event is delivered, signed and retried. Message bodies are opaque bytes here.
+//! Webhooks of agents: every event is delivered, signed and retried. Message bodies are opaque bytes.
 
 #[path = "webhooks/disabled.rs"]
 mod disabled;
@@ -26,7 +26,7 @@ use crate::callbacks::receiver::{Receiver, Reply, Sent};
 
 const START: i64 = 1_794_740_400;
 
-/// An agent that is called, its owner, and a person who deals with it.
+/// An agent with a webhook, its owner, and a person with a relation to it.
 struct Hooked {
     world: World,
     owner: Handset,
@@ -89,7 +89,7 @@ impl Hooked {
         others
     }
 
-    /// Lets time pass; who deals with the server gets new tokens.
+    /// Advances the clock and renews the tokens of all clients.
     async fn pass(&mut self, span: Duration) {
         self.world.clock.advance(span);
         for device in [&mut self.owner, &mut self.ada] {
@@ -97,7 +97,7 @@ impl Hooked {
         }
     }
 
-    /// When the next call is due; none when nothing waits that can be sent.
+    /// Time of the next delivery; `None` when no delivery is scheduled.
     async fn next(&self) -> Option<Timestamp> {
         self.world.gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap()
     }
@@ -109,7 +109,7 @@ impl Hooked {
         .await;
     }
 
-    /// Waits until nothing is due now but something later, and lets that time pass; how long it was.
+    /// Waits until the next delivery is in the future, advances the clock to it, and returns the span.
     async fn pass_to_next(&mut self) -> Duration {
         let now = self.world.clock.now();
         let due = eventually("it is tried again later", async || self.next().await.filter(|due| *due > now)).await;
@@ -131,7 +131,7 @@ impl Hooked {
         self.owner.send(Method::PATCH, &format!("/agents/{}", self.agent), &body).await
     }
 
-    /// How the webhook is, once it is so.
+    /// Waits until the webhook has this state, and returns its view.
     async fn until_state(&self, state: &str) -> Value {
         eventually("the webhook is so", async || {
             let webhook = self.deliveries("").await.body["webhook"].clone();
@@ -174,17 +174,17 @@ fn body(sent: &Sent) -> Value {
     if sent.body.is_empty() { Value::Null } else { serde_json::from_slice(&sent.body).unwrap() }
 }
 
-/// The message a call is about, by what its sender called it.
+/// Name of the message that a webhook request is about.
 fn name(sent: &Sent) -> String {
     body(sent)["metadata"]["client_message_id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The messages a receiver was called with, in order.
+/// Names of the messages that a receiver got, in order.
 fn names(receiver: &Receiver) -> Vec<String> {
     receiver.sent().iter().map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// Waits until a receiver was called with that many messages; their names.
+/// Waits until a receiver got that many messages; returns their names.
 async fn messages(receiver: &Receiver, count: usize) -> Vec<String> {
     eventually("messages arrive", async || Some(names(receiver)).filter(|names| names.len() >= count)).await
 }
@@ -193,7 +193,7 @@ fn is_message(sent: &Sent) -> bool {
     !name(sent).is_empty()
 }
 
-/// Checks the one signature by hand.
+/// Verifies the signature of a webhook request by hand.
 fn assert_signed(sent: &Sent, secret: &str, agent: &str) {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     assert_eq!(key.len(), 32);
@@ -206,8 +206,7 @@ fn assert_signed(sent: &Sent, secret: &str, agent: &str) {
     assert_eq!((sent.header("webhook-id"), sent.header("webhook-timestamp")), (id, seconds));
 }
 
-/// Standard Webhooks' own library, asked as a receiver would ask it; the clock shows what the call says, or
-/// so many seconds more.
+/// Script that verifies with the Standard Webhooks library, at the request's time or so many seconds later.
 const VERIFY: &str = r#"
 const { Webhook } = require(process.env.NUNCIO_TEST_STANDARDWEBHOOKS);
 const { secret, headers, body, late } = JSON.parse(require("fs").readFileSync(0, "utf8"));

@@ -1,4 +1,4 @@
-//! DIDs that belong to people.
+//! DIDs that are linked to people.
 
 use nuncio_core::ids::PersonName;
 use nuncio_testkit::Gateway;

@@ -1,4 +1,4 @@
-//! `direct.send`: messages between agents, by the proof inside them.
+//! `direct.send`: messages between agents, authenticated by their origin proofs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualCloc
     request["params"]["auth"] = proof.to_auth();
 }
 
-/// A message from someone to the agent of a world, proved.
+/// A message to the agent with an origin proof.
 fn message(world: &World, from: &Someone, meta: Value, body: Value) -> Value {
     let mut whole = json!({
         "sender_did": from.did.as_str(), "operation_id": "op-1", "message_id": "msg-1", "content_type": "text/plain",
@@ -56,7 +56,7 @@ async fn send(world: &World, request: &Value) -> Value {
     answer.json()
 }
 
-/// How many turns an agent has begun.
+/// Number of turns of an agent.
 async fn turns(gateway: &Gateway) -> usize {
     let key = gateway.key(&["metrics:read"]).await.secret;
     let text = get(gateway, "/metrics", "localhost", &format!("Authorization: Bearer {key}\r\n")).await.body;
@@ -253,7 +253,7 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
     (port, caught)
 }
 
-/// Moves the clock from attempt to attempt, until no answer is owed any more.
+/// Advances the clock from attempt to attempt, until no reply is pending any more.
 async fn until_given_up(world: &World) {
     let next = async || world.gateway.engine().direct_messages().next_pending_reply(&HashSet::new()).await.unwrap();
     while let Some(due) = next().await {
@@ -307,7 +307,7 @@ async fn undeliverable_reply_does_not_delay_shutdown() {
     tokio::time::timeout(Duration::from_secs(60), world.gateway.stop()).await.unwrap();
 }
 
-/// A message that one of our agents sends, as the operator's command has it sent.
+/// Sends a message of a local agent, as the operator's command does.
 async fn say(gateway: &Gateway, to: &str, text: &str) -> Result<Value, nuncio_server::StartError> {
     let order = AdminCommand::MessageSend { agent: desk_name(), to: to.to_owned(), text: text.to_owned() };
     gateway.order(order).await.map(|answer| answer["letter"].clone())

@@ -1,4 +1,4 @@
-//! What anyone can read: the list, the descriptions, the interfaces.
+//! Public documents: the list of agents, their descriptions and interfaces.
 
 use nuncio_core::time::Timestamp;
 use nuncio_identity::proof::Proof;
@@ -27,7 +27,7 @@ async fn read(gateway: &Gateway, path: &str) -> Value {
     answer.json()
 }
 
-/// The description, whose proof must be good.
+/// The description, whose proof must be valid.
 async fn proved(gateway: &Gateway) -> Value {
     let ad = read(gateway, AD).await;
     let did = desk_did(gateway);

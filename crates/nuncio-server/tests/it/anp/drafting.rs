@@ -1,4 +1,5 @@
-//! Protocols made up with callers for whom nothing fits: drafted by a real brain, checked, accepted by both, used.
+//! Protocols drafted for callers whom no interface fits: written by a real brain, validated, accepted by both sides,
+//! used.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use crate::dids::peer::Someone;
 
 const MODE: &str = "natural_language_protocol_drafting";
 
-/// A brain that says what its files say: `drafted` when it is to draft, `again` when it is told what was wrong,
-/// `answered` when it is called. What it heard is in `heard`.
+/// Brain that answers with its files: `drafted` for a draft, `again` after a refused draft, `answered` for a call. It
+/// records its prompts in `heard`.
 const BRAIN: &str = r#"IFS= read -r step; printf "%s\n" "$step" >> heard
 case $step in
 *"cannot be used"*) cat again ;;
@@ -107,7 +108,7 @@ async fn call(world: &World, someone: &Someone, named: &Value, method: &str, par
     world.call(someone, "chat", json!({"call": call})).await
 }
 
-/// How often the brain was asked, and whether it had tools then.
+/// For each prompt of the brain, whether it had tools.
 fn heard(gateway: &Gateway) -> Vec<bool> {
     let text = std::fs::read_to_string(gateway.file(DESK, "heard")).unwrap_or_default();
     text.lines().map(|line| !line.contains("\"tools\":[]")).collect()

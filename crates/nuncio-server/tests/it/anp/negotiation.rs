@@ -17,7 +17,7 @@ async fn negotiate(world: &World, meta: Value, body: Value) -> Value {
     world.ask(&world.ada, ANP, &request).await
 }
 
-/// What must be able to do that, and not by talking.
+/// A request for a capability by calls only, without conversation.
 fn needs(capability: &str) -> Value {
     json!({
         "intent": {"name": "anything"},

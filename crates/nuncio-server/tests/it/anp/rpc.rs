@@ -1,4 +1,4 @@
-//! `/agents/{name}/rpc`: an agent's tools by name, through the chain.
+//! `/agents/{name}/rpc`: an agent's tools as JSON-RPC methods, through the call chain.
 
 use std::time::Duration;
 

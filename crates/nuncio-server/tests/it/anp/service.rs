@@ -127,7 +127,7 @@ async fn sender_did_must_match_the_caller() {
     assert_eq!(post(&world.gateway, ANP, &headers, &body).await.status, 401);
 }
 
-/// ANP-06 §13: what was there before is not spoken, in whichever of its shapes it comes.
+/// ANP-06 §13: negotiation messages of the earlier protocol are refused in every form.
 #[tokio::test]
 async fn legacy_negotiation_messages_are_refused() {
     let world = world().await;
@@ -147,7 +147,7 @@ async fn legacy_negotiation_messages_are_refused() {
     }
 }
 
-/// ANP-06 §3.3, §7.1: a negotiation is of its own profile, or is none.
+/// ANP-06 §3.3, §7.1: a negotiation request must name the negotiation profile.
 #[tokio::test]
 async fn negotiation_requires_its_own_profile() {
     let world = world().await;

@@ -1,4 +1,4 @@
-//! Someone who is called back: a bare socket whose every answer the test decides.
+//! A callback receiver: a bare socket whose every response the test decides.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reply {
-    /// This status and nothing more.
+    /// Responds with this status and no body.
     Status(u16),
-    /// This status and so much text.
+    /// Responds with this status and a body of this length.
     Long(u16, usize),
     Silence,
     Redirect(SocketAddr),
@@ -45,7 +45,7 @@ pub(crate) struct Receiver {
 #[derive(Default)]
 struct Seen {
     sent: Vec<Sent>,
-    /// How many hung up before they had an answer.
+    /// Number of clients that disconnected before they had a response.
     hung_up: usize,
 }
 
@@ -62,7 +62,7 @@ impl Receiver {
         TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
     }
 
-    /// Listens there from now on.
+    /// Starts a receiver at this address.
     pub(crate) async fn at(address: SocketAddr, replies: &[Reply]) -> Self {
         Self::on(TcpListener::bind(address).await.unwrap(), in_order(replies))
     }
@@ -79,7 +79,7 @@ impl Receiver {
         Self { address, seen, serving }
     }
 
-    /// Listens no more.
+    /// Stops the receiver.
     pub(crate) async fn leave(self) {
         self.serving.abort();
         assert!(self.serving.await.unwrap_err().is_cancelled());
@@ -101,7 +101,7 @@ impl Receiver {
         self.seen.lock().unwrap().hung_up
     }
 
-    /// Waits until it was sent that many, and gives the last.
+    /// Waits until that many requests were received, and returns the last.
     pub(crate) async fn nth(&self, count: usize) -> Sent {
         let sent =
             eventually("a callback arrives", async || Some(self.sent()).filter(|sent| sent.len() >= count)).await;

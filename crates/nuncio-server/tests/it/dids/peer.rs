@@ -1,4 +1,4 @@
-//! A host of other people's DIDs, whose every answer the test decides.
+//! A host of callers' DID documents, whose every response the test decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 #[derive(Clone)]
 pub(crate) enum Reply {
     Document(Value),
-    /// This status, header and body.
+    /// Responds with this status, header and body.
     Other(u16, (&'static str, String), String),
     Silence,
     Endless,
@@ -68,7 +68,7 @@ impl Peer {
         self.replies.lock().unwrap().insert(path.to_owned(), reply);
     }
 
-    /// How often it was asked for anything.
+    /// Number of received requests.
     pub(crate) fn asked(&self) -> usize {
         self.asked.lock().unwrap().len()
     }

@@ -1,4 +1,4 @@
-//! Who may have whom listed, and taken out again.
+//! Who may register agents in the directory and remove them.
 
 use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_core::principal::Principal;

@@ -1,4 +1,4 @@
-//! What becomes of listed agents as time goes by.
+//! Periodic re-verification of listed agents.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Several servers: some register their agents with another, and people find them there.
+//! Several servers: some register their agents with another, where they are found.
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::follow::Domain;

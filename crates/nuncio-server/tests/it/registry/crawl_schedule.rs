@@ -1,4 +1,4 @@
-//! How politely followed hosts are visited: when, how often, and for how little.
+//! Schedule of crawls: when, how often, and with how few requests followed hosts are visited.
 
 use std::time::Duration;
 

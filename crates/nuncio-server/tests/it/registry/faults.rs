@@ -12,7 +12,7 @@ async fn gateway() -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[])).start().await
 }
 
-/// A gateway, and a host that offers `good` beside what the test makes of it.
+/// A gateway, and a host that offers `good` beside the skills of the test.
 async fn start() -> (Gateway, Stub) {
     let stub = Stub::start().await;
     stub.offer(&["good"]);

@@ -1,4 +1,4 @@
-//! A host whose every answer the test decides.
+//! A skill host whose every response the test decides.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ pub(crate) const INDEX: &str = "/.well-known/skill-sharing";
 
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// This status and document, with a tag and more headers.
+    /// Responds with this status and document, an `ETag` and more headers.
     Json {
         status: u16,
         etag: Option<String>,
@@ -85,7 +85,7 @@ impl Stub {
         self.document(INDEX, &index(entries));
     }
 
-    /// An index of skills of these ids, and their descriptors.
+    /// Serves an index of skills with these ids, and their descriptors.
     pub(crate) fn offer(&self, ids: &[&str]) {
         let entries: Vec<_> = ids.iter().map(|id| self.entry(id)).collect();
         self.index(&entries);

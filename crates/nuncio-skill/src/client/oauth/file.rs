@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{OAuthTokens, TokenStore};
 
-/// Size limit when reading the file.
+/// Size limit when reading the token file, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Token store in a file of mode 0600.
 #[derive(Debug)]
 pub struct FileTokens {
     path: PathBuf,
-    /// Serialises writers.
+    /// Serialises writers of the token file.
     write_lock: Mutex<()>,
 }
 

@@ -12,12 +12,12 @@ use crate::client::describe::ResolvedSkill;
 use crate::client::error::{ConsumerError, Reason, plain};
 use crate::client::{Consumer, Progress};
 
-/// Parameters of a login.
+/// Parameters of an OAuth login in a browser.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// Client id registered with the provider.
     pub client_id: String,
-    /// Secret of a confidential client.
+    /// Client secret of a confidential OAuth client.
     pub client_secret: Option<Secret>,
     /// Requested scopes; if empty, all scopes in the descriptor.
     pub scopes: Vec<String>,

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::client::error::{ConsumerError, Reason, plain};
 
-/// Time limit for the login.
+/// Time limit for the user's login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Time limit for reading one request.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl RedirectListener {
         format!("http://127.0.0.1:{}/callback", self.port)
     }
 
-    /// Waits for the redirect that carries `state` and returns its authorization code.
+    /// Waits for the redirect that carries `state` and returns the redirect's authorization code.
     pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, ConsumerError> {
         let refused = |why: String| ConsumerError::new(Reason::TokenRefused, why);
         let too_late = clock.sleep_until(clock.now().after(PATIENCE));
@@ -91,7 +91,7 @@ fn outcome(back: &Url, state: &str) -> Option<Result<String, String>> {
     }
 }
 
-/// Parses the URL of a `GET` request.
+/// Parses the URL of a `GET` request on the loopback listener.
 async fn read(stream: &mut TcpStream) -> Option<Url> {
     let mut head = Vec::new();
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 64 * 1024;
 /// A token that expires within this time counts as expired.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// Successful token response.
+/// Successful response of a token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,
@@ -87,7 +87,7 @@ impl Consumer {
         }
     }
 
-    /// Requests tokens with the `resource` parameter; repeats without it if the server does not support it.
+    /// Requests tokens with the `resource` parameter; repeats the request without it if the server does not support it.
     pub(super) async fn grant(
         &self,
         source: &TokenSource,

@@ -41,7 +41,7 @@ impl Lint<'_> {
         }
     }
 
-    /// Checks a nested JSON Schema: an error if it is invalid, a warning if it cannot be compiled here.
+    /// Checks a nested JSON Schema: an error if it is invalid, a warning if this implementation cannot compile it.
     pub(super) fn schema(&mut self, path: &str) -> Option<Schema> {
         let source = self.at(path).filter(|source| source.is_object())?;
         if let Err(error) = meta(source) {

@@ -8,26 +8,26 @@ use crate::wire::EXECUTION_ID;
 
 /// Parsed ISO 8601 text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Time {
-    /// Time with an offset.
+pub(super) enum Iso8601Time {
+    /// A time with an offset from UTC.
     Moment(Timestamp),
-    /// Date, or time without an offset.
+    /// A date, or a time without an offset.
     Local,
 }
 
 /// Parses ISO 8601: a date, or a date, `T`, a time and an optional offset.
-pub(super) fn time(text: &str) -> Option<Time> {
+pub(super) fn time(text: &str) -> Option<Iso8601Time> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte);
     if !text.bytes().all(is_plain) {
         return None;
     }
     if let Ok(moment) = text.parse::<Timestamp>() {
-        return Some(Time::Moment(moment));
+        return Some(Iso8601Time::Moment(moment));
     }
     // The parser of local times would accept a broken offset.
     let no_offset = !text.ends_with('Z') && text.find('T').is_none_or(|at| !text[at..].contains(['+', '-']));
     let is_local = no_offset && (text.parse::<Date>().is_ok() || text.parse::<DateTime>().is_ok());
-    is_local.then_some(Time::Local)
+    is_local.then_some(Iso8601Time::Local)
 }
 
 /// Whether the text is an absolute http or https URL, or a template for one.
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn time_accepts_iso_8601_only() {
         for moment in ["2025-01-15T08:00:00Z", "2025-01-15T08:00:00.123+02:00", "2025-01-15T08:00:00-05:00"] {
-            assert!(matches!(time(moment), Some(Time::Moment(_))), "{moment}");
+            assert!(matches!(time(moment), Some(Iso8601Time::Moment(_))), "{moment}");
         }
         for local in ["2025-01-15", "2025-01-15T08:00:00", "20250115T080000"] {
-            assert_eq!(time(local), Some(Time::Local), "{local}");
+            assert_eq!(time(local), Some(Iso8601Time::Local), "{local}");
         }
         for bad in [
             "",

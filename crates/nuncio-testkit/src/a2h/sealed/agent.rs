@@ -1,4 +1,4 @@
-//! A small agent on the real peer library, which records what it receives.
+//! A small agent on the real peer library, which records every message it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ use super::PeerNetwork;
 pub enum AgentTransport {
     Socket,
     Polling,
-    /// By webhook, with stateless keys.
+    /// The agent receives events by webhook and has stateless keys.
     Hooks,
 }
 
@@ -31,9 +31,9 @@ pub enum AgentTransport {
 #[derive(Debug)]
 pub struct SealedAgent {
     pub peer: Peer,
-    /// Opened messages.
+    /// Messages that the agent opened.
     pub heard: Arc<Mutex<Vec<InboundMessage>>>,
-    /// Messages that could not be opened.
+    /// Messages that the agent could not open.
     pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
     stop: CancellationToken,
 }

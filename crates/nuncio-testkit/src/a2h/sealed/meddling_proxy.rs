@@ -1,5 +1,5 @@
-//! A man in the middle between a peer and its relay, or a malicious relay: it can drop, change, repeat and forge what
-//! the relay sends.
+//! A man in the middle between a peer and its relay, or a malicious relay: the proxy can drop, change, repeat and forge
+//! what the relay sends.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct MeddlingProxy {
 }
 
 impl MeddlingProxy {
-    /// Forwards everything unchanged.
+    /// A proxy that forwards everything unchanged.
     #[must_use]
     pub fn new() -> Self {
         let real = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());

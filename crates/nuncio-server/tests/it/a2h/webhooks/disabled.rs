@@ -1,4 +1,4 @@
-//! Webhooks that are gone, cannot be reached, and are back; their owners know.
+//! Webhooks that are gone, unreachable or reachable again, and the notification of their owners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -7,7 +7,7 @@ use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A receiver whose answer to messages, and to who asks for its health, the test changes.
+/// A receiver whose answers to messages and to health checks the test changes.
 async fn changing(messages: u16) -> (Receiver, Arc<AtomicU16>, Arc<AtomicU16>) {
     let (status, health) = (Arc::new(AtomicU16::new(messages)), Arc::new(AtomicU16::new(500)));
     let (at_call, at_health) = (Arc::clone(&status), Arc::clone(&health));
@@ -22,7 +22,7 @@ async fn changing(messages: u16) -> (Receiver, Arc<AtomicU16>, Arc<AtomicU16>) {
     (receiver, status, health)
 }
 
-/// Lets an hour after hour pass, with a message in each, until nothing but failures came for three days.
+/// Advances the clock hour by hour with one message each, until all deliveries failed for three days.
 async fn three_days(hooked: &mut Hooked, receiver: &Receiver) {
     for day in 0..4 {
         hooked.post(&format!("day{day}")).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Waits until it was tried once.
+/// Waits until one delivery was attempted.
 async fn tried(hooked: &Hooked) {
     let webhook = eventually("it was tried", async || {
         let webhook = hooked.deliveries("").await.body["webhook"].clone();
@@ -41,7 +41,7 @@ async fn outbound_allow_list_does_not_apply_to_webhooks() {
     assert_eq!(inside.sent(), []);
 }
 
-/// With this machine open, other private addresses are not: not even asked for.
+/// Even if this machine is allowed, other private addresses are never connected to.
 #[tokio::test]
 async fn webhook_to_a_private_address_is_never_sent() {
     for url in [
@@ -67,7 +67,7 @@ async fn webhook_to_a_private_address_is_never_sent() {
     }
 }
 
-/// Where a receiver sends us is not followed.
+/// A redirect of a receiver is not followed.
 #[tokio::test]
 async fn webhook_redirect_counts_as_failure() {
     let inside = Receiver::start(&[Reply::Status(200)]).await;

@@ -1,4 +1,4 @@
-//! Calls that fail: tried again by the schedule, in order, without holding up others.
+//! Failed deliveries: retried by the schedule, in order, without delaying others.
 
 use nuncio_testkit::a2h::AnonymousA2hClient;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -6,7 +6,7 @@ use nuncio_testkit::{Gateway, ManualClock};
 use super::*;
 use crate::agents::{DESK, desk};
 
-/// The pauses of the schedule, in seconds.
+/// The retry pauses of the schedule, in seconds.
 const PAUSES: [u64; 8] = [5, 30, 300, 1800, 7200, 21_600, 43_200, 86_400];
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn rejected_webhook_blocks_only_its_own_conversation() {
     assert_eq!(names(&receiver).iter().filter(|name| *name == "poison").count(), 9);
 }
 
-/// It is called a few at a time, and others are called meanwhile.
+/// A slow receiver gets a few requests at a time, and others are called meanwhile.
 #[tokio::test]
 async fn slow_webhook_receiver_does_not_delay_other_agents() {
     let slow = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
@@ -118,7 +118,7 @@ async fn slow_webhook_receiver_does_not_delay_other_agents() {
     assert_eq!(slow.hung_up(), 0, "they all still wait for it");
 }
 
-/// Killed between the call and the note of it: the call is made again, by the same name, and nothing is lost.
+/// A server killed between a delivery and its record sends the delivery again with the same id.
 #[tokio::test]
 async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     let clock = ManualClock::new();
