@@ -25,8 +25,10 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::webhooks::{WebhookSigner, Webhooks, jobs};
 
+type StartFront = fn(&ServerParts<'_>) -> FrontService;
+
 /// Each front and how it is started, in the order in which pages and commands show them.
-const FRONTS: &[(&dyn Front, fn(&ServerParts<'_>) -> FrontService)] =
+const FRONTS: &[(&dyn Front, StartFront)] =
     &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
 
 /// Every front of this server.

@@ -35,6 +35,7 @@ pub use error::StartError;
 pub use fronts::fronts;
 pub use nuncio_backend::fetch;
 pub use nuncio_backend::runners::McpOffer;
+pub use nuncio_http::front::Front;
 pub use offers::mcp_offers;
 pub use programs::{describe_confinement, program_notes};
 pub use serve::{Exposure, ListenOn, ServeOptions, Server, Tls, open_engine};

@@ -18,6 +18,7 @@ mod lift;
 mod openapi;
 #[cfg(feature = "server")]
 pub mod project;
+#[cfg(any(feature = "client", feature = "server"))]
 pub mod registry;
 pub mod schema;
 #[cfg(feature = "server")]

@@ -77,7 +77,7 @@ impl Anp {
     async fn deliver_reply(&self, owed: PendingReply) -> String {
         match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&owed)).await {
             ReplyContent::Nothing => {
-                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&owed)).await
+                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&owed)).await;
             }
             ReplyContent::NotYet => {
                 self.retry_until_ok(|| self.engine.direct_messages().postpone_pending_reply(&owed)).await;

@@ -67,13 +67,13 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
             ("args", TemplateUse::Sent(input) | TemplateUse::Shown(input)) => note_argument(item, rest, input),
             (_, TemplateUse::Said) => {}
             (_, TemplateUse::Sent(_)) => {
-                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: args, secrets")
+                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: args, secrets");
             }
             (_, TemplateUse::Shown(_)) => {
                 item.spot.note(format!("{:?} is unknown and will be left out", cut(root)), "known: args");
             }
             (_, TemplateUse::Credential) => {
-                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: secrets")
+                item.spot.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: secrets");
             }
             (_, TemplateUse::Started) => item
                 .spot

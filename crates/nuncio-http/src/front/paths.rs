@@ -13,7 +13,6 @@ pub struct PathRules {
     pub public_varies: bool,
     /// Tokens of this server that count.
     pub tokens: &'static [TokenKind],
-    /// Signatures by a DID.
     pub did_signatures: SignatureRule,
     /// Signatures by a signing key (`X-Signature`) on requests that no DID signed.
     pub key_signatures: SignatureRule,

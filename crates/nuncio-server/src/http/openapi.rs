@@ -1,6 +1,7 @@
 //! The OpenAPI document: our own part, and that of each front.
 
 use bytes::Bytes;
+use nuncio_http::front::Front;
 use serde_json::{Map, Value};
 
 use crate::dids;
@@ -13,7 +14,7 @@ const OWN: &str = include_str!("openapi.json");
 pub(super) fn document() -> Bytes {
     let mut document = read(OWN);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
-    for part in fronts().map(|front| front.openapi()) {
+    for part in fronts().map(Front::openapi) {
         add(&mut document, part.prefix, part.paths, &part.components);
     }
     add(&mut document, "", dids::OPENAPI, "{}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{Outcome, Report, Target, aap};
+use nuncio_conformance::{ConformanceReport, RowOutcome, Target, aap};
 
 use crate::home::{Home, SCRIPT};
 
@@ -48,7 +48,7 @@ async fn aap_conformance_rows_pass_with_and_without_keys() {
     println!("{} rows proved, {} rows in all", proved.len(), aap().rows().len());
 }
 
-fn passed(report: &Report) -> Vec<String> {
-    let passed = report.rows.iter().filter(|row| row.outcome == Outcome::Passed);
+fn passed(report: &ConformanceReport) -> Vec<String> {
+    let passed = report.rows.iter().filter(|row| row.outcome == RowOutcome::Passed);
     passed.map(|row| row.row.id.clone()).collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{Outcome, Report, Target, skill};
+use nuncio_conformance::{ConformanceReport, RowOutcome, Target, skill};
 use reqwest::Method;
 use serde_json::json;
 
@@ -49,8 +49,8 @@ async fn skill_conformance_rows_pass_with_and_without_keys() {
     println!("{} rows proved, {} rows in all", proved.len(), suite.rows().len());
 }
 
-fn passed(report: &Report) -> Vec<String> {
-    let passed = report.rows.iter().filter(|row| row.outcome == Outcome::Passed);
+fn passed(report: &ConformanceReport) -> Vec<String> {
+    let passed = report.rows.iter().filter(|row| row.outcome == RowOutcome::Passed);
     passed.map(|row| row.row.id.clone()).collect()
 }
 

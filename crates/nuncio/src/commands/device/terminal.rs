@@ -62,7 +62,7 @@ impl Prompt for Terminal {
         let said = loop {
             match lines.recv().await {
                 Some((typed, _)) if typed < shown + TOO_SOON => {
-                    eprintln!("Ignored: the answer came too soon after the question.")
+                    eprintln!("Ignored: the answer came too soon after the question.");
                 }
                 Some((_, line)) => {
                     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
