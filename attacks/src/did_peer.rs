@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::document::KEY_FRAGMENT;
-use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{Did, NewDocument, SignedRequest, SigningKey};
 use serde_json::json;
 
@@ -64,7 +64,7 @@ impl DidPeer {
         let key_id = self.did.url(KEY_FRAGMENT);
         let created = now();
         let expires = Some(created.after(Duration::from_secs(300)));
-        let options = SigningOptions { key_id: &key_id, created, expires, nonce: &nonce };
+        let options = SignatureParameters { key_id: &key_id, created, expires, nonce: &nonce };
         let fields = sign(&request, &self.key, &options).map_err(|error| anyhow!("{error}"))?;
         Ok(fields.into_fields().map(|(name, value)| (name.to_owned(), value)).collect())
     }

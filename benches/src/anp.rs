@@ -14,7 +14,7 @@ use nuncio_anp::wire::Request as AnpRequest;
 use nuncio_core::agent::Capability;
 use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{
     AcceptedSchemes, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument, SignaturePolicy,
     SignedRequest, SigningKey, TokenIssuer,
@@ -61,7 +61,7 @@ impl Caller {
         let requests = (0..count).map(|number| {
             let nonce = format!("{number:032x}");
             let expires = Some(now.after(Duration::from_secs(300)));
-            let options = SigningOptions { key_id: &key_id, created: now, expires, nonce: &nonce };
+            let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };
             let none: [(&str, &str); 0] = [];
             let request = SignedRequest { method: "POST", target_uri: URL, headers: &none, body: body.as_bytes() };
             let fields = sign(&request, &key, &options).map_err(anyhow::Error::msg)?.into_fields();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn if_match_accepts_strong_manifest_hashes_and_star() {
+    fn if_match_matches_the_current_hash_by_strong_tag_or_star() {
         let hash = Digest::of_bytes(b"x");
         let other = Digest::of_bytes(b"y");
         let wanted = |text: &str, current| IfMatch::read(text).unwrap().wanted(current);

@@ -136,7 +136,7 @@ pub struct UnopenedMessage {
     pub why: OpenError,
 }
 
-/// Cheap to clone; all clones share one state.
+/// An agent or a person's device at a relay. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Peer {
     inner: Arc<Inner>,

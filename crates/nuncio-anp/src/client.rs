@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
-pub use capabilities::ServiceRuntime;
+pub use capabilities::MessageService;
 pub use describe::VerifiedDescription;
 pub use error::{ClientError, ClientErrorDetails, Reason};
 pub use invoke::{Invocation, MethodChoice};

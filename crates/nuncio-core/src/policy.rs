@@ -29,7 +29,7 @@ pub struct PolicyFacts<'a> {
     pub speaks_for_person: bool,
     /// Whether the caller has the scope that the tool needs; true if it needs none.
     pub granted: bool,
-    /// `None` if the tool needs no scope.
+    /// Sensitivity of the scope that the tool needs; `None` if it needs none.
     pub sensitivity: Option<Sensitivity>,
     /// Whether each call of the tool needs a person's approval.
     pub human_authorization: bool,

@@ -77,7 +77,7 @@ impl TaskState {
 
 /// A transition that the task's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskError {
+pub enum TaskTransitionError {
     /// The task has ended; the text is the state's name.
     Over(&'static str),
     TakenBy(String),
@@ -86,7 +86,7 @@ pub enum TaskError {
     NotTaken,
 }
 
-impl fmt::Display for TaskError {
+impl fmt::Display for TaskTransitionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Over(state) => write!(f, "it is already {state}"),
@@ -97,35 +97,35 @@ impl fmt::Display for TaskError {
     }
 }
 
-impl std::error::Error for TaskError {}
+impl std::error::Error for TaskTransitionError {}
 
 impl Task {
     /// Assigns the task to `by`; with `over`, also if another person has taken it.
-    pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskError> {
+    pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {
-            TaskState::Taken { by: holder, .. } if holder != by && !over => Err(TaskError::TakenBy(holder.clone())),
+            TaskState::Taken { by: holder, .. } if holder != by && !over => Err(TaskTransitionError::TakenBy(holder.clone())),
             _ => Ok(Self { state: TaskState::Taken { by: by.to_owned(), at }, ..self }),
         }
     }
 
     /// Returns a taken task to the inbox.
-    pub fn give_back(self, by: &str, at: Timestamp) -> Result<Self, TaskError> {
+    pub fn give_back(self, by: &str, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {
             TaskState::Taken { by: holder, .. } if holder == by => Ok(Self { state: TaskState::Open, ..self }),
-            TaskState::Taken { by: holder, .. } => Err(TaskError::TakenBy(holder.clone())),
-            _ => Err(TaskError::NotTaken),
+            TaskState::Taken { by: holder, .. } => Err(TaskTransitionError::TakenBy(holder.clone())),
+            _ => Err(TaskTransitionError::NotTaken),
         }
     }
 
     /// Completes the task. The caller has validated the output against the form.
-    pub fn finish(self, by: &str, output: Value, at: Timestamp) -> Result<Self, TaskError> {
+    pub fn finish(self, by: &str, output: Value, at: Timestamp) -> Result<Self, TaskTransitionError> {
         let task = self.take(by, false, at)?;
         Ok(Self { state: TaskState::Done { by: by.to_owned(), at, output }, ..task })
     }
 
-    pub fn refuse(self, by: &str, reason: &str, at: Timestamp) -> Result<Self, TaskError> {
+    pub fn refuse(self, by: &str, reason: &str, at: Timestamp) -> Result<Self, TaskTransitionError> {
         let task = self.take(by, false, at)?;
         Ok(Self { state: TaskState::Refused { by: by.to_owned(), at, reason: reason.to_owned() }, ..task })
     }
@@ -136,11 +136,11 @@ impl Task {
         if self.state.is_over() { self } else { Self { state: TaskState::Withdrawn { at }, ..self } }
     }
 
-    fn open(&self, at: Timestamp) -> Result<(), TaskError> {
+    fn open(&self, at: Timestamp) -> Result<(), TaskTransitionError> {
         if self.state.is_over() {
-            return Err(TaskError::Over(self.state.as_str()));
+            return Err(TaskTransitionError::Over(self.state.as_str()));
         }
-        if at >= self.due { Err(TaskError::TooLate) } else { Ok(()) }
+        if at >= self.due { Err(TaskTransitionError::TooLate) } else { Ok(()) }
     }
 }
 
@@ -175,21 +175,21 @@ mod tests {
     #[test]
     fn task_can_be_taken_given_back_and_completed() {
         let task = task().take("ada", false, at(1)).unwrap();
-        assert_eq!(task.clone().take("bob", false, at(2)), Err(TaskError::TakenBy("ada".to_owned())));
-        assert_eq!(task.clone().finish("bob", json!({}), at(2)), Err(TaskError::TakenBy("ada".to_owned())));
-        assert_eq!(task.clone().give_back("bob", at(2)), Err(TaskError::TakenBy("ada".to_owned())));
+        assert_eq!(task.clone().take("bob", false, at(2)), Err(TaskTransitionError::TakenBy("ada".to_owned())));
+        assert_eq!(task.clone().finish("bob", json!({}), at(2)), Err(TaskTransitionError::TakenBy("ada".to_owned())));
+        assert_eq!(task.clone().give_back("bob", at(2)), Err(TaskTransitionError::TakenBy("ada".to_owned())));
         let task = task.take("bob", true, at(3)).unwrap();
         let task = task.give_back("bob", at(4)).unwrap();
-        assert_eq!(task.clone().give_back("bob", at(4)), Err(TaskError::NotTaken));
+        assert_eq!(task.clone().give_back("bob", at(4)), Err(TaskTransitionError::NotTaken));
         let done = task.finish("ada", json!({"ok": true}), at(5)).unwrap();
-        assert_eq!(done.clone().take("bob", true, at(6)), Err(TaskError::Over("done")));
+        assert_eq!(done.clone().take("bob", true, at(6)), Err(TaskTransitionError::Over("done")));
         assert_eq!(done.clone().withdraw(at(6)), done);
     }
 
     #[test]
     fn overdue_task_can_only_be_withdrawn() {
-        assert_eq!(task().take("ada", false, at(100)), Err(TaskError::TooLate));
-        assert_eq!(task().refuse("ada", "no", at(100)), Err(TaskError::TooLate));
+        assert_eq!(task().take("ada", false, at(100)), Err(TaskTransitionError::TooLate));
+        assert_eq!(task().refuse("ada", "no", at(100)), Err(TaskTransitionError::TooLate));
         assert_eq!(task().withdraw(at(100)).state, TaskState::Withdrawn { at: at(100) });
     }
 }

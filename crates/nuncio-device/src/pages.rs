@@ -53,13 +53,13 @@ use page_access::HasPageAccess;
 
 /// State shared with the prompt and the command line, created before the pages are served.
 #[derive(Debug, Clone)]
-pub struct PagesState {
+pub struct SharedPagesState {
     pub desk: Arc<PromptQueue>,
     pub door: Arc<PageAccess>,
     pub board: Arc<NoticeChannel>,
 }
 
-impl PagesState {
+impl SharedPagesState {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
         Self { desk: Arc::new(PromptQueue::new(clock)), door: Arc::new(PageAccess::new(path)), board: Arc::default() }
@@ -82,7 +82,7 @@ struct Pages {
 /// The address is not a loopback address, or listening fails.
 pub async fn serve(
     device: Device,
-    rooms: PagesState,
+    rooms: SharedPagesState,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
@@ -90,7 +90,7 @@ pub async fn serve(
     if !at.ip().is_loopback() {
         return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
     }
-    let PagesState { desk, door, board } = rooms;
+    let SharedPagesState { desk, door, board } = rooms;
     let pages = Pages { device, desk, door, board, stop: stop.clone() };
     axum::serve(listener, routes(pages, at)).with_graceful_shutdown(stop.cancelled_owned()).await
 }

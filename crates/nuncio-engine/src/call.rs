@@ -35,7 +35,7 @@ use crate::access::ScopeCheck;
 use crate::approve::{ApprovalPermit, ApprovalReply};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::runner::{ProgramStart, RunCall, SentMessages, ToolOutput};
+use crate::ports::runner::{StartSignal, RunCall, SentMessages, ToolOutput};
 use crate::ports::store::{Change, Conflict, ResultTarget, StoreError};
 use crate::tasks::HumanWork;
 
@@ -90,7 +90,7 @@ struct CallChain<'a> {
     arguments: Value,
     digest: Digest,
     asked_at: Timestamp,
-    program_start: ProgramStart,
+    program_start: StartSignal,
     /// References of the audit record, as far as known.
     references: References,
     /// Messages that carried the call to a person's device.
@@ -132,8 +132,8 @@ impl<'a> CallChain<'a> {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
         let program_start = match &call.place {
-            Some(ResultTarget::Execution(_)) => ProgramStart::observed(),
-            Some(ResultTarget::Message(_)) | None => ProgramStart::default(),
+            Some(ResultTarget::Execution(_)) => StartSignal::observed(),
+            Some(ResultTarget::Message(_)) | None => StartSignal::default(),
         };
         let (references, sent) = Default::default();
         Self { calls, call, arguments, digest, asked_at: calls.runtime.now(), program_start, references, sent }

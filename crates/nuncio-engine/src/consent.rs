@@ -18,7 +18,7 @@ mod rules;
 mod signing;
 mod texts;
 
-pub use accounts::{Accounts, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
+pub use accounts::{AgentAccounts, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
 pub use enrolment::{NewDevice, NewInvite, People};
 pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;

@@ -15,7 +15,7 @@ use crate::background::BackgroundTasks;
 use crate::call::Calls;
 use crate::callbacks::Callbacks;
 use crate::compute::ComputePool;
-use crate::consent::{Accounts, AgentLocks, Consent, ConsentRules, MailWaiters, Mailbox, Manifests, People};
+use crate::consent::{AgentAccounts, AgentLocks, Consent, ConsentRules, MailWaiters, Mailbox, Manifests, People};
 use crate::converse::{Conversations, LiveTurns, RecentConversations, RecoveryReport};
 use crate::direct_messages::DirectMessages;
 use crate::directory::Directory;
@@ -114,7 +114,7 @@ struct Services {
     directory: Arc<Directory>,
     mailbox: Arc<Mailbox>,
     webhooks: Arc<Webhooks>,
-    accounts: Arc<Accounts>,
+    accounts: Arc<AgentAccounts>,
     relay: Arc<Relay>,
     people: Arc<People>,
     device_keys: Arc<DeviceKeys>,
@@ -226,7 +226,7 @@ impl Engine {
             index,
             locks: Arc::clone(&locks),
         });
-        let accounts = Arc::new(Accounts {
+        let accounts = Arc::new(AgentAccounts {
             runtime: Arc::clone(&runtime),
             store: Arc::clone(&store),
             mailbox: Arc::clone(&mailbox),
@@ -460,7 +460,7 @@ impl Engine {
     }
 
     #[must_use]
-    pub fn accounts(&self) -> &Arc<Accounts> {
+    pub fn accounts(&self) -> &Arc<AgentAccounts> {
         &self.services.accounts
     }
 

@@ -1,7 +1,7 @@
 //! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
 //! server.
 
-use crate::consent::Accounts;
+use crate::consent::AgentAccounts;
 use crate::consent::Mailbox;
 use crate::ports::Store;
 use crate::runtime::Runtime;
@@ -28,7 +28,7 @@ pub use streams::{
 };
 pub use webhooks::{
     DeliveryKey, DeliveryOutcome, DeliveryResult, WaitingDelivery, WebhookCall, WebhookProbe, WebhookSecret,
-    WebhookView, Webhooks,
+    WebhookStatusView, Webhooks,
 };
 pub(crate) use webhooks::{Reconnection, WebhookIndex};
 
@@ -36,7 +36,7 @@ pub(crate) use webhooks::{Reconnection, WebhookIndex};
 pub struct Relay {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) tool_calls: ToolCallRates,
     pub(crate) streams: StreamSubscribers,

@@ -9,7 +9,7 @@ use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{AgentName, CallId, ExecutionId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::schema::Schema;
-use nuncio_core::task::{Task, TaskError, TaskState};
+use nuncio_core::task::{Task, TaskTransitionError, TaskState};
 use nuncio_core::template::EscapeContext as TemplatePlace;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ impl Inbox {
             TaskCommand::Finish(output) => current.finish(by, output, now),
             TaskCommand::Refuse(reason) => current.refuse(by, &reason, now),
         };
-        let moved = moved.map_err(|error: TaskError| closed(id, &error))?;
+        let moved = moved.map_err(|error: TaskTransitionError| closed(id, &error))?;
         self.move_task(task, moved).await
     }
 

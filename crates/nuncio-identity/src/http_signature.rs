@@ -12,7 +12,7 @@ mod verify;
 pub use base::{AuthorityForm, host, normal_authority, signature_base};
 pub use digest::{check_content_digest, content_digest};
 pub use parameters::SignatureInput;
-pub use sign::{SignatureHeaders, SigningOptions, default_components, sign, sign_covering};
+pub use sign::{SignatureHeaders, SignatureParameters, default_components, sign, sign_covering};
 pub use verify::{SignatureClaim, SignaturePolicy, VerifiedSigner, verify_request};
 
 use std::fmt;

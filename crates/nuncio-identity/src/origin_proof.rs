@@ -9,7 +9,7 @@ use crate::document::BoundDocument;
 use crate::encoding::base64;
 use crate::error::AuthError;
 use crate::http_signature::parameters::read_signature;
-use crate::http_signature::{LABEL, SignatureInput, SignaturePolicy, SigningOptions, VerifiedSigner, content_digest};
+use crate::http_signature::{LABEL, SignatureInput, SignaturePolicy, SignatureParameters, VerifiedSigner, content_digest};
 use crate::jcs;
 use crate::keys::SigningKey;
 use crate::rfc3339;
@@ -73,7 +73,7 @@ impl OriginRequest<'_> {
     ///
     /// # Errors
     /// `meta.target` has no kind or DID.
-    pub fn sign(&self, key: &SigningKey, options: &SigningOptions<'_>) -> Result<OriginProof, AuthError> {
+    pub fn sign(&self, key: &SigningKey, options: &SignatureParameters<'_>) -> Result<OriginProof, AuthError> {
         let content_digest = content_digest(&self.canonical());
         let expires = options.expires.map(rfc3339::seconds);
         let created = rfc3339::seconds(options.created);

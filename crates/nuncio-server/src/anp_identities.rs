@@ -15,7 +15,7 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
 use nuncio_engine::{Engine, Identity};
-use nuncio_identity::http_signature::{SignaturePolicy, SigningOptions};
+use nuncio_identity::http_signature::{SignaturePolicy, SignatureParameters};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
 use nuncio_identity::{AuthError, Did};
@@ -132,7 +132,7 @@ impl Identities for AnpIdentities {
         let (meta, body) = message.parts(own.did().as_str(), now);
         let signed = OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body };
         let nonce = random_name(&SystemEntropy, "");
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: own.key_id(),
             created: now,
             expires: Some(now.after(Duration::from_secs(300))),

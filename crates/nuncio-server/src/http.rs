@@ -39,7 +39,7 @@ mod resource;
 
 use client_address::TrustedProxies;
 use cross_origin::{AllowedOrigins, OriginCheck};
-use operators::Operators;
+use operators::OperatorRoutes;
 use paths::PathOwners;
 use rate::RateLimits;
 use request_id::RequestLog;
@@ -86,7 +86,7 @@ pub(crate) fn app(
         owners: PathOwners::new(),
         metrics: Arc::clone(&parts.metrics),
     };
-    let operators = Operators {
+    let operators = OperatorRoutes {
         engine: engine.clone(),
         issuers: Arc::clone(&auth.issuers),
         metrics: Arc::clone(&parts.metrics),

@@ -164,7 +164,7 @@ pub struct LedgerDevice {
 }
 
 impl RelationView {
-    /// State of a relation at `now`.
+    /// View of a relation; `granted_scopes` has the grants in effect at `now`.
     #[must_use]
     pub fn of(relation: &Relation, now: Timestamp) -> Self {
         let (status, revoked_at) = match relation.state {

@@ -13,12 +13,12 @@ use crate::wire::{ServiceCapabilities, method, profile};
 
 /// A message service and its current capabilities.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ServiceRuntime {
+pub struct MessageService {
     pub endpoint: Url,
     pub capabilities: ServiceCapabilities,
 }
 
-impl ServiceRuntime {
+impl MessageService {
     /// Digest that changes when endpoint or capabilities change.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
@@ -72,7 +72,7 @@ impl AnpClient {
         &self,
         agent: &VerifiedDescription,
         endpoint: &Url,
-    ) -> Result<ServiceRuntime, ClientError> {
+    ) -> Result<MessageService, ClientError> {
         let request = json!({
             "jsonrpc": "2.0",
             "id": random_name(&*self.entropy, "req-"),
@@ -101,6 +101,6 @@ impl AnpClient {
             let message = format!("{} is the service of {found}, and must be of {expected}", shown(endpoint));
             return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
         }
-        Ok(ServiceRuntime { endpoint: endpoint.clone(), capabilities })
+        Ok(MessageService { endpoint: endpoint.clone(), capabilities })
     }
 }

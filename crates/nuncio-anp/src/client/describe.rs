@@ -8,7 +8,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{AgentTarget, TrustedHost, authority};
+use super::target::{AgentTarget, NamedHost, authority};
 use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
@@ -37,7 +37,7 @@ pub struct VerifiedDescription {
     pub checks: DescriptionChecks,
     /// Deviations and warnings, for people.
     pub notes: Vec<String>,
-    pub(super) named: TrustedHost,
+    pub(super) named: NamedHost,
 }
 
 impl VerifiedDescription {
@@ -71,7 +71,7 @@ impl AnpClient {
         }
     }
 
-    pub(super) async fn describe_did(&self, did: &Did, named: TrustedHost) -> Result<VerifiedDescription, ClientError> {
+    pub(super) async fn describe_did(&self, did: &Did, named: NamedHost) -> Result<VerifiedDescription, ClientError> {
         let mut notes = Vec::new();
         let bound = self.current(did, &named, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
@@ -93,7 +93,7 @@ impl AnpClient {
         Ok(self.described(url, named, read, &lookup))
     }
 
-    pub(super) async fn describe_at(&self, url: &Url, named: TrustedHost) -> Result<VerifiedDescription, ClientError> {
+    pub(super) async fn describe_at(&self, url: &Url, named: NamedHost) -> Result<VerifiedDescription, ClientError> {
         let read = self.read_description(url, &named).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named).await;
         Ok(self.described(url.clone(), named, read, &lookup))
@@ -102,7 +102,7 @@ impl AnpClient {
     fn described(
         &self,
         url: Url,
-        named: TrustedHost,
+        named: NamedHost,
         read: FetchedDescription,
         lookup: &DidLookup,
     ) -> VerifiedDescription {
@@ -119,7 +119,7 @@ impl AnpClient {
         VerifiedDescription { url, description, whole, document, checks, notes, named }
     }
 
-    async fn look_up(&self, did: Option<&str>, named: &TrustedHost) -> DidLookup {
+    async fn look_up(&self, did: Option<&str>, named: &NamedHost) -> DidLookup {
         let Some(text) = did else { return DidLookup::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
@@ -132,7 +132,7 @@ impl AnpClient {
         }
     }
 
-    async fn read_description(&self, url: &Url, named: &TrustedHost) -> Result<FetchedDescription, ClientError> {
+    async fn read_description(&self, url: &Url, named: &NamedHost) -> Result<FetchedDescription, ClientError> {
         let value = self.document(url, named, AnpDocumentType::AgentDescription.max_bytes()).await?;
         tolerate(url, value)
     }

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 
 /// When the client sends its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum AuthTiming {
 #[derive(Debug)]
 pub(super) struct ClientRequest<'a> {
     pub(super) url: &'a Url,
-    pub(super) named: &'a TrustedHost,
+    pub(super) named: &'a NamedHost,
     /// `None` sends GET, a body sends POST with JSON.
     pub(super) body: Option<Bytes>,
     pub(super) introduction: AuthTiming,
@@ -126,7 +126,7 @@ impl AnpClient {
     pub(super) async fn document(
         &self,
         url: &Url,
-        named: &TrustedHost,
+        named: &NamedHost,
         max_bytes: usize,
     ) -> Result<Value, ClientError> {
         let timeout = self.options.exchange;

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 
@@ -38,7 +38,7 @@ impl AnpClient {
     /// # Errors
     /// The list is unavailable or invalid, leads to another host, or has too many pages.
     pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
-        let named = TrustedHost::by(host);
+        let named = NamedHost::by(host);
         let mut url = host.clone();
         url.set_path(WELL_KNOWN);
         let mut listing = HostListing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
@@ -68,7 +68,7 @@ impl AnpClient {
         Ok(listing)
     }
 
-    async fn page(&self, url: &Url, named: &TrustedHost) -> Result<CollectionPage, ClientError> {
+    async fn page(&self, url: &Url, named: &NamedHost) -> Result<CollectionPage, ClientError> {
         let value = self.document(url, named, AnpDocumentType::CollectionPage.max_bytes()).await?;
         let report = validate::check(AnpDocumentType::CollectionPage, &value);
         if !report.valid {

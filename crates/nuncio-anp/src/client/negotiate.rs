@@ -17,7 +17,7 @@ pub(super) use cache::Agreements;
 pub use draft::DraftDecision;
 
 use super::AnpClient;
-use super::capabilities::ServiceRuntime;
+use super::capabilities::MessageService;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::AuthTiming;
@@ -64,7 +64,7 @@ pub struct Agreement {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChosenBy {
     /// The agent chose the interface, at its negotiation endpoint.
-    Agent(Box<ServiceRuntime>),
+    Agent(Box<MessageService>),
     /// This client, from the description alone.
     Client {
         /// Why the client chose the interface itself.
@@ -175,7 +175,7 @@ impl AnpClient {
     }
 
     /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
-    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<ServiceRuntime, ClientError> {
+    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<MessageService, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
         self.agreements.compare(agent, &runtime);
@@ -209,7 +209,7 @@ impl AnpClient {
         &self,
         agent: &VerifiedDescription,
         wish: &NegotiationRequest,
-        runtime: Box<ServiceRuntime>,
+        runtime: Box<MessageService>,
         mut notes: Vec<String>,
     ) -> Result<Agreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
@@ -300,7 +300,7 @@ fn draft_candidate(word: &DraftDecision) -> Option<CandidateProtocol> {
 }
 
 enum Partner {
-    Service(Box<ServiceRuntime>, Vec<String>),
+    Service(Box<MessageService>, Vec<String>),
     Nobody(String),
 }
 

@@ -8,7 +8,7 @@ use url::Url;
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::directory::PROFILE;
 use crate::wire::Registration;
 
@@ -32,7 +32,7 @@ impl AnpClient {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
                 .advice("name a directory by its host name")
         })?;
-        let named = TrustedHost::by(directory);
+        let named = NamedHost::by(directory);
         let described = self.describe_did(&did, named).await?;
         described.checks.trusted()?;
         let offers = described.description.interfaces.iter().flatten();

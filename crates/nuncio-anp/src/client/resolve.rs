@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{TrustedHost, did_url};
+use super::target::{NamedHost, did_url};
 
 /// Maximum size of a DID document, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_HOPS: usize = 8;
 
 impl AnpClient {
-    pub(super) async fn resolve(&self, did: &Did, named: &TrustedHost) -> Result<Arc<BoundDocument>, ClientError> {
+    pub(super) async fn resolve(&self, did: &Did, named: &NamedHost) -> Result<Arc<BoundDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named.is_local_http();
         let url = did_url(did, by_http)?;
@@ -34,7 +34,7 @@ impl AnpClient {
     pub(super) async fn current(
         &self,
         did: &Did,
-        named: &TrustedHost,
+        named: &NamedHost,
         notes: &mut Vec<String>,
     ) -> Result<Arc<BoundDocument>, ClientError> {
         let mut bound = self.resolve(did, named).await?;

@@ -12,7 +12,7 @@ use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, json_body};
 use super::operation::Operation;
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
 /// Maximum size of a JSON-RPC response, in bytes.
@@ -37,7 +37,7 @@ impl AnpClient {
     pub(super) async fn post(
         &self,
         url: &Url,
-        named: &TrustedHost,
+        named: &NamedHost,
         request: &Value,
         introduction: AuthTiming,
         timeout: Option<Duration>,

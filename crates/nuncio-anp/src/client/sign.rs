@@ -9,7 +9,7 @@ use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::document::KEY_FRAGMENT;
-use nuncio_identity::http_signature::{self, SigningOptions};
+use nuncio_identity::http_signature::{self, SignatureParameters};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
@@ -69,7 +69,7 @@ impl RequestSigner for KeySigner {
         target.set_fragment(None);
         let made = random_name(&*self.entropy, "");
         let now = self.clock.now();
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: &self.key_id,
             created: now,
             expires: Some(now.after(LIFETIME)),
@@ -90,7 +90,7 @@ impl RequestSigner for KeySigner {
     fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String> {
         let (now, nonce) = (self.clock.now(), random_name(&*self.entropy, ""));
         let options =
-            SigningOptions { key_id: &self.key_id, created: now, expires: Some(now.after(LIFETIME)), nonce: &nonce };
+            SignatureParameters { key_id: &self.key_id, created: now, expires: Some(now.after(LIFETIME)), nonce: &nonce };
         request.sign(&self.key, &options).map_err(|error| error.to_string())
     }
 }

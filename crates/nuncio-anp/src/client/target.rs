@@ -10,7 +10,7 @@ use super::error::{ClientError, Reason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(crate) use nuncio_core::address::authority;
-pub(super) use nuncio_engine::ports::fetch::TrustedHost;
+pub(super) use nuncio_engine::ports::fetch::NamedHost;
 
 /// A target as written by a user or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl AgentTarget {
     }
 
     /// The host that the user named and therefore trusts.
-    pub(super) fn named(&self, local: LocalDids) -> Result<TrustedHost, ClientError> {
+    pub(super) fn named(&self, local: LocalDids) -> Result<NamedHost, ClientError> {
         match self {
-            Self::Description(url) | Self::Host(url) => Ok(TrustedHost::by(url)),
-            Self::Did(did) => Ok(TrustedHost::by(&did_url(did, local.is_http())?)),
+            Self::Description(url) | Self::Host(url) => Ok(NamedHost::by(url)),
+            Self::Did(did) => Ok(NamedHost::by(&did_url(did, local.is_http())?)),
         }
     }
 }

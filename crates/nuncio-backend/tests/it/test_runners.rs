@@ -13,7 +13,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::runner::{ProgramStart, RunCall, RunError, SentMessages, ToolOutput};
+use nuncio_engine::ports::runner::{StartSignal, RunCall, RunError, SentMessages, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -102,7 +102,7 @@ impl Workshop {
             caller: Principal::Local,
             deadline: self.clock.now().after(Duration::from_secs(60)),
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
-            program_start: ProgramStart::default(),
+            program_start: StartSignal::default(),
             sent: SentMessages::default(),
         }
     }

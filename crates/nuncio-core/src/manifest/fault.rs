@@ -137,7 +137,7 @@ rules! {
         Large = "large",
         /// A tool accepts arguments that its schema does not list.
         AdditionalProperties = "additional_properties",
-        /// A tool has no description of its own for devices without a translation.
+        /// A tool is described only by a translation key that devices may not know.
         DescriptionFallback = "description_fallback",
         /// A field is unknown in this version.
         UnknownField = "unknown_field",

@@ -26,7 +26,8 @@ const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl Device {
-    /// The last `limit` messages with an agent, before a position or up to now, oldest first, followed by unsent ones.
+    /// The last `limit` messages with an agent, oldest first: those before a position, or else the newest, followed by
+    /// unsent ones.
     pub fn messages(
         &self,
         agent: &AgentId,

@@ -64,7 +64,7 @@ impl Folders {
             }
         }
         // Missing and forbidden files give the same error, so that an agent cannot probe the disk.
-        Err(ToolFailure::Failed("there is no such file in the folders this device opens".to_owned()))
+        Err(ToolFailure::Failed("there is no such file in the allowed folders".to_owned()))
     }
 }
 

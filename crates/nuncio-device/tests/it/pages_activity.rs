@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_device::guard::Floors;
-use nuncio_device::pages::{PagesPath, PagesState, serve};
+use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
@@ -42,7 +42,7 @@ impl Reader {
     pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let stop = CancellationToken::new();
         tokio::spawn(serve(running.device.clone(), rooms, listener, stop.clone()));
@@ -288,7 +288,7 @@ async fn sign_in_link_is_used_only_by_post_from_its_page() {
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+    let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
     let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
     let (_, path) = link.split_once(&at.to_string()).unwrap();
     let (base, token) = path.split_once("/open?token=").unwrap();

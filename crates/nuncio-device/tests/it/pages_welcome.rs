@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::happening::Recipient;
 use nuncio_device::Device;
-use nuncio_device::pages::{PageAccess, PagesPath, PagesState, serve, welcome};
+use nuncio_device::pages::{PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
 use serde_json::json;
@@ -46,7 +46,7 @@ impl Newcomer {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
         let unused = PagesPath::random(&SystemEntropy);
-        let rooms = PagesState { door: self.door, ..PagesState::new(Arc::new(scene.clock.clone()), unused) };
+        let rooms = SharedPagesState { door: self.door, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
         tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
         (self.reader, device)
     }

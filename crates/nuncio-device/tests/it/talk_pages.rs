@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_device::DeviceEvent;
-use nuncio_device::pages::{PagesPath, PagesState, serve};
+use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
 use nuncio_device::talk::{ChatContent, MAX_TEXT};
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock as _, Fetch};
@@ -40,7 +40,7 @@ impl Visitor {
     async fn of(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let rooms = PagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let pages = serve(running.device.clone(), rooms, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });

@@ -82,7 +82,7 @@ pub struct AgentPatch {
 }
 
 /// Accounts of agents at this relay: owners, tokens and webhooks.
-pub struct Accounts {
+pub struct AgentAccounts {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -90,7 +90,7 @@ pub struct Accounts {
     pub(crate) locks: Arc<AgentLocks>,
 }
 
-impl Accounts {
+impl AgentAccounts {
     pub async fn update_agent(
         &self,
         by: &Caller,

@@ -1,7 +1,7 @@
 //! Manifest publication: the judge, the new version and the affected relations, in one commit.
 
 use crate::access::Access;
-use crate::consent::Accounts;
+use crate::consent::AgentAccounts;
 use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
 use crate::ports::Store;
@@ -32,7 +32,7 @@ pub struct Manifests {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) access: Arc<Access>,
-    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) locks: Arc<AgentLocks>,
 }

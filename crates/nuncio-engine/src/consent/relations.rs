@@ -1,7 +1,7 @@
 //! Relations: what a person allows an agent, changed or revoked by an entry that the person's device signs.
 
 use crate::access::Access;
-use crate::consent::Accounts;
+use crate::consent::AgentAccounts;
 use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
 use crate::consent::Manifests;
@@ -63,7 +63,7 @@ pub struct Consent {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) access: Arc<Access>,
-    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) manifests: Arc<Manifests>,
     pub(crate) people: Arc<People>,
     pub(crate) mailbox: Arc<Mailbox>,

@@ -196,7 +196,7 @@ pub(crate) struct ExecutionQueue {
 #[derive(Debug, Default)]
 struct Inner {
     live: HashMap<ExecutionId, Arc<LiveExecution>>,
-    /// Ended executions, oldest first.
+    /// Ended executions that are still kept in `live`, oldest first.
     ended: VecDeque<ExecutionId>,
     /// Reserved or accepted executions that are not over.
     open: usize,

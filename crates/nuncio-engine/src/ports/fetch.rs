@@ -69,9 +69,9 @@ pub enum FetchError {
 
 /// The host that a user named, which decides how far other URLs are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrustedHost(Url);
+pub struct NamedHost(Url);
 
-impl TrustedHost {
+impl NamedHost {
     #[must_use]
     pub fn by(url: &Url) -> Self {
         Self(address::root(url))
@@ -117,7 +117,7 @@ impl TrustedHost {
     }
 }
 
-impl fmt::Display for TrustedHost {
+impl fmt::Display for NamedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&address::authority(&self.0))
     }

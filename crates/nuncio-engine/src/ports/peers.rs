@@ -54,7 +54,7 @@ pub struct PersonLink {
 }
 
 #[async_trait]
-pub trait PeerStore {
+pub trait RemoteAgentStore {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError>;
     /// Draft of a caller's request with that idempotency key.
     async fn draft_by_key(

@@ -29,7 +29,7 @@ pub struct RunCall {
     pub deadline: Timestamp,
     /// Identifiers to forward, such as a trace id.
     pub trace: BTreeMap<&'static str, String>,
-    pub program_start: ProgramStart,
+    pub program_start: StartSignal,
     /// Collects the messages that carry the call to a person's device.
     pub sent: SentMessages,
 }
@@ -37,9 +37,9 @@ pub struct RunCall {
 /// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
 /// sent; an execution interrupted before has not used an attempt.
 #[derive(Debug, Clone, Default)]
-pub struct ProgramStart(Option<Arc<SetOnce<()>>>);
+pub struct StartSignal(Option<Arc<SetOnce<()>>>);
 
-impl ProgramStart {
+impl StartSignal {
     /// A program start that an execution observes.
     #[must_use]
     pub(crate) fn observed() -> Self {

@@ -24,7 +24,7 @@ const LEDGER_PAGE: usize = 1000;
 #[derive(Debug, Clone, Serialize)]
 pub struct Explanation {
     pub call: CallId,
-    /// Stored entries, oldest first.
+    /// Audit records of the call, oldest first.
     pub records: Vec<ExplainedRecord>,
     /// The first fault of the audit chain, if it is broken.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -28,7 +28,7 @@ mod secret;
 
 pub(crate) use index::WebhookIndex;
 pub(crate) use owner::Reconnection;
-pub use owner::{WaitingDelivery, WebhookView};
+pub use owner::{WaitingDelivery, WebhookStatusView};
 pub use secret::WebhookSecret;
 
 use owner::reachable;

@@ -10,7 +10,7 @@ use crate::rfc3339;
 
 /// Parameters of a signature, besides the covered components.
 #[derive(Debug, Clone, Copy)]
-pub struct SigningOptions<'a> {
+pub struct SignatureParameters<'a> {
     /// DID URL of the signing key.
     pub key_id: &'a str,
     pub created: Timestamp,
@@ -50,7 +50,7 @@ pub const fn default_components(body: &[u8]) -> &'static [&'static str] {
 pub fn sign(
     request: &SignedRequest<'_>,
     key: &SigningKey,
-    options: &SigningOptions<'_>,
+    options: &SignatureParameters<'_>,
 ) -> Result<SignatureHeaders, String> {
     sign_covering(request, default_components(request.body), key, options)
 }
@@ -64,7 +64,7 @@ pub fn sign_covering(
     request: &SignedRequest<'_>,
     components: &[&str],
     key: &SigningKey,
-    options: &SigningOptions<'_>,
+    options: &SignatureParameters<'_>,
 ) -> Result<SignatureHeaders, String> {
     let content_digest = (!request.body.is_empty()).then(|| content_digest(request.body));
     let headers = WithDigest { headers: request.headers, digest: content_digest.as_deref() };

@@ -1,7 +1,7 @@
 //! Test vectors of `http_signatures.json`.
 
 use nuncio_identity::http_signature::{
-    AuthorityForm, SignatureInput, SigningOptions, check_content_digest, content_digest, default_components,
+    AuthorityForm, SignatureInput, SignatureParameters, check_content_digest, content_digest, default_components,
     sign_covering, signature_base,
 };
 use nuncio_identity::{SignaturePolicy, SignedRequest, VerifiedSigner, rfc3339, verify_request};
@@ -93,7 +93,7 @@ fn sdk_signatures_are_reproduced_byte_for_byte() {
         let listed: Option<Vec<&str>> =
             signing["covered_components"].as_array().map(|names| names.iter().map(text).collect());
         let components = listed.as_deref().unwrap_or(default_components(request.body));
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: text(&signing["keyid"]),
             created: rfc3339::from_seconds(signing["created"].as_i64().unwrap()),
             expires: signing["expires"].as_i64().map(rfc3339::from_seconds),

@@ -1,6 +1,6 @@
 //! Test vectors of `origin_proofs.json`.
 
-use nuncio_identity::http_signature::SigningOptions;
+use nuncio_identity::http_signature::SignatureParameters;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, SCHEME, target_uri, verify_origin};
 use nuncio_identity::{AuthError, SignaturePolicy, VerifiedSigner, rfc3339};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn origin_proofs_are_reproduced_byte_for_byte() {
             "neg_wrong_key" => signing_key("ed25519:mallory"),
             _ => key_of_document(text(&case["did_document"])).unwrap(),
         };
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: text(&case["keyid"]),
             created: rfc3339::from_seconds(CREATED),
             expires: Some(rfc3339::from_seconds(CREATED + 60)),

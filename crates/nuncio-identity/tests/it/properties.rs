@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
-use nuncio_identity::http_signature::{SignatureInput, SigningOptions, check_content_digest, sign};
+use nuncio_identity::http_signature::{SignatureInput, SignatureParameters, check_content_digest, sign};
 use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
@@ -54,7 +54,7 @@ impl TransmittedRequest {
         let no_headers: [(&str, &str); 0] = [];
         let request = SignedRequest { method: "POST", target_uri: &uri, headers: &no_headers, body };
         let key_id = key_id().to_string();
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: &key_id,
             created: soon_after(),
             expires: Some(rfc3339::from_seconds(rfc3339::seconds(soon_after()) + 300)),
@@ -135,7 +135,7 @@ proptest! {
         let meta = json!({ "sender_did": DOCUMENT.did().as_str(), "target": { "kind": "agent", "did": "did:wba:b.example" } });
         let request = OriginRequest { method: &method, meta: &meta, body: &body };
         let key_id = key_id().to_string();
-        let options = SigningOptions { key_id: &key_id, created: soon_after(), expires: None, nonce: "n" };
+        let options = SignatureParameters { key_id: &key_id, created: soon_after(), expires: None, nonce: "n" };
         let proof = request.sign(&KEY, &options).unwrap();
         let read = OriginProof::from_auth(&proof.to_auth()).unwrap();
         let judged = |request: &OriginRequest<'_>| {

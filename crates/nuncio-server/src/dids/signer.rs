@@ -10,7 +10,7 @@ use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::SignedRequest;
-use nuncio_identity::http_signature::{self, SigningOptions};
+use nuncio_identity::http_signature::{self, SignatureParameters};
 
 use super::OwnDid;
 
@@ -46,7 +46,7 @@ impl DidSigner {
         target.set_fragment(None);
         let made = random_name(&*self.entropy, "");
         let now = self.clock.now();
-        let options = SigningOptions {
+        let options = SignatureParameters {
             key_id: self.own.key_id(),
             created: now,
             expires: Some(now.after(LIFETIME)),

@@ -17,7 +17,7 @@ use crate::auth::Issuers;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 #[derive(Clone)]
-pub(super) struct Operators {
+pub(super) struct OperatorRoutes {
     pub(super) engine: Engine,
     pub(super) issuers: Arc<Issuers>,
     pub(super) metrics: Arc<Metrics>,
@@ -31,7 +31,7 @@ pub(super) struct Operators {
 }
 
 /// The routes, as data: the OpenAPI document is held against it.
-pub(super) fn table() -> Vec<(&'static str, MethodRouter<Operators>)> {
+pub(super) fn table() -> Vec<(&'static str, MethodRouter<OperatorRoutes>)> {
     vec![
         ("/healthz", get(healthz)),
         ("/readyz", get(readyz)),
@@ -43,7 +43,7 @@ pub(super) fn table() -> Vec<(&'static str, MethodRouter<Operators>)> {
 }
 
 /// The keys that check what this server signs.
-async fn jwks(State(operators): State<Operators>) -> Response {
+async fn jwks(State(operators): State<OperatorRoutes>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"))], operators.jwks).into_response()
 }
 
@@ -52,7 +52,7 @@ async fn healthz() -> &'static str {
 }
 
 /// The process can do its work: the store can be read and written, and the process is not stopping.
-async fn readyz(State(operators): State<Operators>) -> Response {
+async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
     if operators.engine.is_closing() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     }
@@ -67,7 +67,7 @@ async fn readyz(State(operators): State<Operators>) -> Response {
 
 /// Numbers for Prometheus. They name agents and tools and tell how busy the server is, so strangers
 /// do not get them unless the operator says so.
-async fn metrics(State(operators): State<Operators>, request: Request) -> Response {
+async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> Response {
     let identity = request.extensions().get::<Identity>();
     let may_read =
         matches!(identity, Some(Identity::Known(caller)) if operators.engine.access().may_read_metrics(caller));
@@ -84,6 +84,6 @@ async fn metrics(State(operators): State<Operators>, request: Request) -> Respon
 }
 
 /// Everything served, for tools that read OpenAPI.
-async fn openapi(State(operators): State<Operators>) -> Response {
+async fn openapi(State(operators): State<OperatorRoutes>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], operators.openapi).into_response()
 }

@@ -57,7 +57,7 @@ impl RateLimits {
 /// The rate limit of a request that its headers do not identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Unidentified {
-    /// Requests without an address, which no listener brings, share the one of `None`.
+    /// `None` for requests without an address, which share one limit; no listener produces them.
     address: Option<IpAddr>,
     attempt: Attempt,
 }

@@ -11,12 +11,12 @@ use nuncio_core::ids::ScopeId;
 use nuncio_engine::{Engine, EngineError};
 use serde_json::json;
 
-use super::operators::Operators;
+use super::operators::OperatorRoutes;
 
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
 
 /// The document, or none where no issuer is trusted.
-pub(super) async fn describe(State(operators): State<Operators>) -> Response {
+pub(super) async fn describe(State(operators): State<OperatorRoutes>) -> Response {
     let issuers: Vec<_> = operators.issuers.names().collect();
     if issuers.is_empty() {
         let message = "no access tokens are taken here; send an API key";

@@ -48,7 +48,8 @@ impl Collector for Process {
     }
 }
 
-/// The 14th and 15th fields; the second one, the program's name, may hold anything but ends with `)`.
+/// CPU time in seconds from the text of `/proc/self/stat`: the sum of its 14th and 15th fields. The second field, the
+/// program's name, may hold anything but ends with `)`.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut times = fields.split(' ').skip(11).map(str::parse::<f64>);

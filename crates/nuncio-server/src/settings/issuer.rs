@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_setting_requires_url_and_audience_and_defaults_the_rest() {
+    fn issuer_setting_has_defaults_and_is_replaced_by_the_variable() {
         let settings = load(&format!("[[issuer]]\n{GOOD}"), &[]).unwrap();
         let issuer = &settings.issuer[0];
         assert_eq!(issuer.url.as_str(), "https://id.example/tenant");

@@ -29,7 +29,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::SignedRequest;
-use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ pub(crate) fn signed(gateway: &Gateway, someone: &Someone, path: &str, body: &st
     let request = SignedRequest { method: "POST", target_uri: &target, headers: &none, body: body.as_bytes() };
     let (now, key_id, nonce) = (gateway.engine().now(), someone.key_id(), nonce());
     let expires = Some(now.after(Duration::from_secs(300)));
-    let options = SigningOptions { key_id: &key_id, created: now, expires, nonce: &nonce };
+    let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };
     let fields = sign(&request, &someone.key, &options).unwrap().into_fields();
     fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }

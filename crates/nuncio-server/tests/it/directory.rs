@@ -12,7 +12,7 @@ mod servers;
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
 use nuncio_identity::{Did, NewDocument, Service, SignedRequest, SigningKey};
 use nuncio_server::admin::AdminCommand;
@@ -62,7 +62,7 @@ async fn send(gateway: &Gateway, by: &By<'_>, method: &str, path: &str, body: &s
             let request = SignedRequest { method, target_uri: &target, headers: &none, body: body.as_bytes() };
             let (now, key_id, nonce) = (gateway.engine().now(), someone.key_id(), nonce());
             let expires = Some(now.after(Duration::from_secs(300)));
-            let options = SigningOptions { key_id: &key_id, created: now, expires, nonce: &nonce };
+            let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };
             for (name, value) in sign(&request, &someone.key, &options).unwrap().into_fields() {
                 headers += &format!("{name}: {value}\r\n");
             }

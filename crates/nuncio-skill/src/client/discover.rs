@@ -9,7 +9,7 @@ use url::Url;
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
 use super::exchange::FetchedDocument;
-use super::target::{SkillTarget, TrustedHost};
+use super::target::{SkillTarget, NamedHost};
 use super::{Consumer, Progress};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 
@@ -81,7 +81,7 @@ impl Consumer {
     async fn index_page(
         &self,
         url: &Url,
-        named: &TrustedHost,
+        named: &NamedHost,
         credential: &Credential,
     ) -> Result<FetchedDocument<SkillIndex>, ConsumerError> {
         self.document(url, named, credential.for_discovery(named, url)).await

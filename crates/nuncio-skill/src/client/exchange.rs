@@ -11,7 +11,7 @@ use url::Url;
 use super::Consumer;
 use super::backoff::retry_after;
 use super::error::{ConsumerError, Reason, display_url, plain, refusal};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::validate::{IncompatibleVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
@@ -20,7 +20,7 @@ use crate::wire::PROTOCOL_VERSION;
 pub(super) struct OutgoingRequest<'a> {
     pub(super) method: &'static str,
     pub(super) url: &'a Url,
-    pub(super) named: &'a TrustedHost,
+    pub(super) named: &'a NamedHost,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) max_bytes: usize,
@@ -74,7 +74,7 @@ impl Consumer {
     pub(super) async fn document<T: WireDocument>(
         &self,
         url: &Url,
-        named: &TrustedHost,
+        named: &NamedHost,
         mut headers: Vec<(String, String)>,
     ) -> Result<FetchedDocument<T>, ConsumerError> {
         headers.push(("accept".to_owned(), "application/json".to_owned()));

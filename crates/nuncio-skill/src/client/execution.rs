@@ -10,7 +10,7 @@ use url::Url;
 use super::credential::Auth;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, FailureCode, Reason, display_url, plain};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::wire::{ExecutionStatus, InvocationResponse};
 
 /// Limit on the bytes of an execution id.
@@ -24,7 +24,7 @@ pub struct Execution {
     pub(super) result_url: Option<Url>,
     pub(super) endpoint: Url,
     pub(super) auth: Auth,
-    pub(super) named: TrustedHost,
+    pub(super) named: NamedHost,
     pub(super) deadline: Option<Timestamp>,
     /// `Retry-After` of the last response.
     pub(super) retry_after: Option<Duration>,

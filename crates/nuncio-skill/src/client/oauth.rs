@@ -22,7 +22,7 @@ pub use login::Login;
 use super::credential::{Credential, Secret};
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use crate::wire::OAuth2Config;
 
 /// OAuth tokens of one client at one provider.
@@ -77,7 +77,7 @@ pub(super) struct TokenSource {
     scope: String,
     resource: String,
     key: String,
-    named: TrustedHost,
+    named: NamedHost,
 }
 
 impl TokenSource {

@@ -15,7 +15,7 @@ use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain, refusal};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::Execution;
-use super::target::TrustedHost;
+use super::target::NamedHost;
 use super::{Consumer, Progress, inputs};
 use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
@@ -50,7 +50,7 @@ struct Request<'a> {
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
     endpoint: &'a Url,
-    named: &'a TrustedHost,
+    named: &'a NamedHost,
     auth: &'a Auth,
 }
 

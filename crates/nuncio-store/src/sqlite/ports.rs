@@ -15,7 +15,7 @@ use nuncio_core::turn::Turn;
 use nuncio_engine::directory::DirectoryListing;
 use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{Domain, FollowedDomain};
-use nuncio_engine::ports::peers::{PeerStore, PendingReply, PersonLink, SentDirectMessage};
+use nuncio_engine::ports::peers::{RemoteAgentStore, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::{
     AccessStore, ApiKey, AuditStore, Change, DirectoryStore, ExecutionCallback, ExecutionStore, FollowedDomainStore,
     IdempotencyRecord, RedactedLedgerEntry, SessionCursor, SessionStore, StartedCall, Store, StoreCheck, StoreError,
@@ -191,7 +191,7 @@ impl DirectoryStore for SqliteStore {
 }
 
 #[async_trait]
-impl PeerStore for SqliteStore {
+impl RemoteAgentStore for SqliteStore {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.point(|connection| drafts::one(connection, id))
     }

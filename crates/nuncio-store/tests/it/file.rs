@@ -63,7 +63,7 @@ fn file_of_another_kind_is_refused_and_unchanged() {
 }
 
 #[test]
-fn unwritable_path_is_named_in_the_error() {
+fn missing_folder_is_named_in_the_error() {
     let (folder, _) = place();
     let file = folder.path().join("no/such/folder/nuncio.db");
     match refused(&file) {

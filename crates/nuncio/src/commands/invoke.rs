@@ -174,7 +174,7 @@ async fn stop(consumer: &Consumer, execution: &Execution, json: bool) -> anyhow:
 }
 
 async fn asked_to_cancel(id: &str) -> bool {
-    anstream::eprint!("\n{} goes on there. Cancel it there too? [y/N] ", clean(id));
+    anstream::eprint!("\n{} continues at the provider. Cancel it there too? [y/N] ", clean(id));
     let (send, answer) = tokio::sync::oneshot::channel();
     // A thread of its own: a read from a terminal cannot be given up.
     std::thread::spawn(move || {

@@ -51,7 +51,7 @@ fn chat_answers_lines_and_runs_slash_commands() {
         "You said: hello there",
         "Ctrl-C stops the agent",
         "add (asks first)",
-        "/nope is no command",
+        "/nope is not a command",
         "you> hello there",
     ] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
@@ -100,7 +100,7 @@ fn resumed_session_shows_history_and_pending_calls() {
     let script =
         play(&json!([[{"text": "one moment"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
     let first = chat(&home, &server, &[], &[&script]);
-    assert!(first.stdout.contains("left unanswered"), "{}", first.stdout);
+    assert!(first.stdout.contains("stay unanswered"), "{}", first.stdout);
     let second = chat(&home, &server, &["--session", &session_of(&first)], &["y", "and now?"]);
     for said in ["agent> one moment", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
         assert!(second.stdout.contains(said), "{said}: {}", second.stdout);
@@ -130,7 +130,7 @@ async fn chat_joins_a_running_turn() {
     let said = |out: &str, text: &str| out.matches(text).count() - out.matches(&format!("\"{text}\"")).count();
     let so_far = person.stdout();
     assert_eq!((said(&so_far, "before it"), said(&so_far, "after it")), (1, 0), "{so_far}");
-    assert!(so_far.contains("still runs") && !so_far.contains("Allow"), "nobody is asked about what runs: {so_far}");
+    assert!(so_far.contains("still running") && !so_far.contains("Allow"), "nobody is asked about what runs: {so_far}");
     fs::write(home.path("go"), "").unwrap();
     until("its end", async || (said(&person.stdout(), "after it") == 1).then_some(())).await;
     person.line("/history");

@@ -246,7 +246,7 @@ async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
     typed.line("y");
     until("it is cancelled", async || (!stub.asked("DELETE /status/e-1").is_empty()).then_some(())).await;
     let ran = typed.ended();
-    assert!(ran.status == Some(1) && ran.stdout.contains("cancelled there too: e-1"), "{ran:?}");
+    assert!(ran.status == Some(1) && ran.stdout.contains("cancelled at the provider too: e-1"), "{ran:?}");
 }
 
 #[test]

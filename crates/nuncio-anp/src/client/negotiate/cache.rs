@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Agreement, ChosenBy, NegotiationRequest};
 use crate::client::AnpClient;
-use crate::client::capabilities::ServiceRuntime;
+use crate::client::capabilities::MessageService;
 use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
@@ -85,7 +85,7 @@ impl Agreements {
     }
 
     /// Removes agreements that were made under other capabilities.
-    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &ServiceRuntime) {
+    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
         self.0.retain(|asked, kept| asked.target != *target || kept.runtime.is_some_and(|then| then == now));
     }

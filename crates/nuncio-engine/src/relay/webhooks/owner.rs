@@ -1,6 +1,6 @@
 //! Webhook management by an agent's owner.
 
-use crate::consent::Accounts;
+use crate::consent::AgentAccounts;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
@@ -19,7 +19,7 @@ use crate::relay::Webhooks;
 const PAGE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookView {
+pub struct WebhookStatusView {
     pub state: WebhookState,
     /// First failure since the last success.
     pub failing_since: Option<Timestamp>,
@@ -157,7 +157,7 @@ fn place(agent: &AgentId) -> String {
     format!("webhook/{agent}")
 }
 
-impl Accounts {
+impl AgentAccounts {
     /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
     pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
         let _turn = self.locks.enter(id).await;
@@ -181,7 +181,7 @@ impl Accounts {
     }
 
     /// State of an agent's webhook; `None` if it has none.
-    pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookView>, ConsentError> {
+    pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookStatusView>, ConsentError> {
         self.owned(by, id).await?;
         let Some(webhook) = self.store.webhook(id).await? else { return Ok(None) };
         let waiting = self.store.first_delivery(id).await?.map(|delivery| WaitingDelivery {
@@ -191,7 +191,7 @@ impl Accounts {
             due: delivery.due,
         });
         let Webhook { state, failing_since, probe_at, .. } = webhook;
-        Ok(Some(WebhookView { state, failing_since, probe_at, waiting }))
+        Ok(Some(WebhookStatusView { state, failing_since, probe_at, waiting }))
     }
 
     /// Delivery log of an agent before that number, newest first.

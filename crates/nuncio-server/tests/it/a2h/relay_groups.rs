@@ -12,7 +12,7 @@ fn members(data: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn group_members_can_join_and_leave() {
+async fn any_member_adds_others_and_only_the_creator_removes_them() {
     let scene = Scene::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let (bob, carol) = (scene.world.person("bob").await, scene.world.person("carol").await);
@@ -113,7 +113,7 @@ async fn group_has_at_most_five_hundred_members() {
 }
 
 #[tokio::test]
-async fn group_membership_changes_during_concurrent_messages() {
+async fn group_messages_are_numbered_without_gaps_while_membership_changes() {
     let scene = Scene::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([scene.agent.member()])).await;

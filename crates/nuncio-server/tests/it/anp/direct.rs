@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock as _;
-use nuncio_identity::http_signature::SigningOptions;
+use nuncio_identity::http_signature::SignatureParameters;
 use nuncio_identity::origin_proof::OriginRequest;
 use nuncio_identity::{NewDocument, Service, SigningKey};
 use nuncio_server::admin::AdminCommand;
@@ -28,7 +28,7 @@ fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualCloc
     };
     let (now, nonce) = (clock.now(), nonce());
     let expires = Some(now.after(Duration::from_secs(300)));
-    let proof = signed.sign(key, &SigningOptions { key_id, created: now, expires, nonce: &nonce }).unwrap();
+    let proof = signed.sign(key, &SignatureParameters { key_id, created: now, expires, nonce: &nonce }).unwrap();
     request["params"]["auth"] = proof.to_auth();
 }
 

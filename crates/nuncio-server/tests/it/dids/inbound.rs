@@ -12,7 +12,7 @@ use nuncio_engine::access::Credential;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_identity::challenge::AccessGrant;
-use nuncio_identity::http_signature::{SigningOptions, sign_covering};
+use nuncio_identity::http_signature::{SignatureParameters, sign_covering};
 use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::{AuthError, DidUrl, NewDocument, SignedRequest};
 use nuncio_server::admin::AdminCommand;
@@ -101,7 +101,7 @@ impl Signing {
         let Self { target, key_id, created, expires, nonce, components, body } = self;
         let none: [(&str, &str); 0] = [];
         let request = SignedRequest { method: "POST", target_uri: target, headers: &none, body };
-        let options = SigningOptions { key_id, created: *created, expires: *expires, nonce };
+        let options = SignatureParameters { key_id, created: *created, expires: *expires, nonce };
         let signed = sign_covering(&request, components, &someone.key, &options).unwrap();
         let mut headers = HeaderMap::new();
         for (name, value) in signed.into_fields() {

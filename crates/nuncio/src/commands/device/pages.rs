@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, PagesState, serve, welcome};
+use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{Desktop, Notify, Tools};
 use nuncio_device::{Device, DeviceConfig};
@@ -27,7 +27,7 @@ const PORT: u16 = 7480;
 /// The device pages before they are served.
 pub(super) struct Pages {
     listener: std::net::TcpListener,
-    rooms: PagesState,
+    rooms: SharedPagesState,
     pub(super) opener: Opener,
 }
 
@@ -58,7 +58,7 @@ impl Pages {
             },
         };
         let at = listener.local_addr()?;
-        let rooms = PagesState::new(Arc::new(SystemClock), pages_path(home)?);
+        let rooms = SharedPagesState::new(Arc::new(SystemClock), pages_path(home)?);
         let opener = Opener { at, door: Arc::clone(&rooms.door) };
         Ok(Self { listener: listener.into_std()?, rooms, opener })
     }

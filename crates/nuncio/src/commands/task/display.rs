@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn first_line_of_a_text_is_shortened_to_the_terminal_width_with_an_ellipsis() {
+    fn text_beyond_its_first_line_of_eighty_columns_is_replaced_by_an_ellipsis() {
         assert_eq!(beginning("").as_deref(), None);
         assert_eq!(beginning("\nWeigh it.\n").as_deref(), Some("Weigh it."));
         assert_eq!(beginning("Weigh it.\nPut it away.").as_deref(), Some("Weigh it. …"));
