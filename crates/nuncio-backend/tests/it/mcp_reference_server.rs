@@ -39,7 +39,7 @@ async fn call_tools(workshop: &Workshop, agent: &Arc<Agent>) {
     assert_eq!(echo.message_content(), "Echo: hello".into());
     let sum = workshop.run(agent, "get-sum", json!({"a": 2, "b": 3})).await.unwrap();
     assert_eq!(sum.message_content(), "The sum of 2 and 3 is 5.".into());
-    let image = workshop.run(agent, "get-test_http_server-image", json!({})).await.unwrap();
+    let image = workshop.run(agent, "get-tiny-image", json!({})).await.unwrap();
     assert!(
         matches!(&image.content[1], Block::Image { url, .. } if url.starts_with("data:image/png;base64,iVBOR")),
         "{:?}",
@@ -122,7 +122,7 @@ async fn http_server_is_reconnected_after_restart() {
     let mut server = over_http(port).await;
     let workshop = Workshop::new();
     let file = format!(
-        "[[mcp]]\nname = \"everything\"\nurl = \"http://127.0.0.1:{port}/mcp\"\nimport = [\"echo\", \"get-sum\", \"get-test_http_server-image\", \"get-structured-content\"]\n"
+        "[[mcp]]\nname = \"everything\"\nurl = \"http://127.0.0.1:{port}/mcp\"\nimport = [\"echo\", \"get-sum\", \"get-tiny-image\", \"get-structured-content\"]\n"
     );
     let agent = workshop.resolve(&file).await.unwrap();
     call_tools(&workshop, &agent).await;

@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 use zbus::address::Transport;
+use zbus::address::transport::{Unix, UnixSocket};
 use zbus::message::Type;
 use zbus::wire::DynamicDeserialize;
 use zbus::{Address, Connection, DBusError as _, DynamicType, MatchRule, MessageStream};
@@ -62,7 +63,8 @@ impl Bus {
     /// Connects to the first address of a list that accepts. Only sockets of this machine are tried.
     pub(super) async fn open(addresses: &str) -> Result<Self, BusError> {
         let mut last = BusError::Closed(format!("{addresses:?} names no socket of this machine"));
-        for address in addresses.split(';').filter_map(socket) {
+        for socket in addresses.split(';').filter_map(socket) {
+            let address = Address::new(Transport::Unix(Unix::new(socket)));
             match zbus::connection::Builder::address(address).build().await {
                 Ok(connection) => return Ok(Self(connection)),
                 Err(error) => last = BusError::Closed(error.to_string()),
@@ -124,9 +126,26 @@ impl Signals {
 
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
-/// One address, if it is a socket of this machine.
-fn socket(address: &str) -> Option<Address> {
-    Address::try_from(address).ok().filter(|address| matches!(address.transport(), Transport::Unix(_)))
+/// Socket of one address: `unix:path=…` or `unix:abstract=…`. zbus would not decode its escapes.
+fn socket(address: &str) -> Option<UnixSocket> {
+    let keys = address.strip_prefix("unix:")?;
+    keys.split(',').find_map(|pair| match pair.split_once('=')? {
+        ("path", value) => Some(UnixSocket::File(unescaped(value)?.into())),
+        ("abstract", value) => Some(UnixSocket::Abstract(unescaped(value)?.into())),
+        _ => None,
+    })
+}
+
+/// Decodes percent escapes.
+fn unescaped(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
@@ -204,8 +223,10 @@ mod tests {
 
     #[test]
     fn bus_address_accepts_unix_sockets_only() {
-        assert!(socket("unix:path=/run/user/1/bus").is_some() && socket("unix:abstract=/tmp/a%20b").is_some());
-        for other in ["tcp:host=example.com,port=1", "unix:path=/a%2", "unix:path=/a%zz", "", "unix:"] {
+        assert_eq!(socket("unix:path=/run/user/1/bus,guid=0f"), Some(UnixSocket::File("/run/user/1/bus".into())));
+        assert_eq!(socket("unix:guid=0f,abstract=/tmp/a%20b"), Some(UnixSocket::Abstract("/tmp/a b".into())));
+        for other in ["tcp:host=example.com,port=1", "unix:path=/a%2", "unix:path=/a%zz", "unix:dir=/tmp", "", "unix:"]
+        {
             assert_eq!(socket(other), None, "{other}");
         }
     }

@@ -141,7 +141,7 @@ mod tests {
             ("read = [\"/\"]\n", "where its keys are"),
             ("read = [\"..\"]\n", "where its keys are"),
             ("read = [\"../keys.db\"]\n", "where its keys are"),
-            ("write = [\"~/notes/home\"]\n", "`write`: \"~/notes/home\" would open"),
+            ("write = [\"~/notes/home\"]\n", "`write`: \"~/notes/home\" would include"),
             ("network = 1\n", "network"),
         ];
         for (line, said) in wrong {

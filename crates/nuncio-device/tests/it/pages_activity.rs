@@ -238,7 +238,7 @@ async fn audit_pages_are_stable_while_entries_are_added() {
     happened(&ada, 54).await;
     let last = reader.get(&older).await;
     assert_eq!(entries(&last).len(), 3);
-    assert!(!last.body.contains("rel=\"next\"") && last.body.contains(">The newest</a>"));
+    assert!(!last.body.contains("rel=\"next\"") && last.body.contains(">Newest</a>"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -423,7 +423,7 @@ async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
     let trusted = reader.post(&path, &[("key", &key)]).await;
     assert_eq!((trusted.status, trusted.header("location")), (303, Some("/devices?after=trusted")));
     let after = reader.get("/devices?after=trusted").await;
-    assert!(after.body.contains("standing-trusted") && after.body.contains("class=\"news\" role=\"status\">Done."));
+    assert!(after.body.contains("standing-trusted") && after.body.contains("class=\"news\" role=\"status\">Confirmed."));
 
     let own = ada.device.identity().device.to_string();
     let question = reader.get(&format!("/devices/{id}/remove")).await;
