@@ -122,6 +122,13 @@ struct Services {
     consent: Arc<Consent>,
 }
 
+impl Drop for Services {
+    /// Ends the listeners of the services with the last handle of the engine.
+    fn drop(&mut self) {
+        self.runtime.closing.cancel();
+    }
+}
+
 impl Engine {
     /// Creates an engine without agents.
     #[must_use]
