@@ -409,6 +409,7 @@ impl AdminApi {
                 json!({"pruned": pruned, "before": before})
             }
             AdminCommand::AuditExplain { call } => {
+                let _unpruned = self.checkpoints.hold().await;
                 let explained = engine
                     .records()
                     .explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key())
@@ -424,6 +425,7 @@ impl AdminApi {
     }
 
     async fn verify(&self) -> Result<Value, StartError> {
+        let _unpruned = self.checkpoints.hold().await;
         let checkpoints = self.checkpoints.read()?;
         match self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
             Ok(proof) => {

@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
 use nuncio_engine::record::Checkpoint;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::data::DataDir;
@@ -57,6 +57,11 @@ impl Checkpoints {
     /// Every checkpoint in the file.
     pub(crate) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
         self.file.read()
+    }
+
+    /// Keeps records and checkpoints from being pruned while both are read, so that they fit each other.
+    pub(crate) async fn hold(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().await
     }
 
     /// Writes the checkpoint at a start, after the records of recovery, and warns about weaknesses. A server with a

@@ -90,6 +90,8 @@ async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     assert!(matches!(refused, Err(SubmitError::Engine(error)) if error.code == Code::ShuttingDown));
     // The folder goes with the gateway, so what ran is seen at the moment the first ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
+    // The gateway waits until nothing holds its engine.
+    drop(engine);
     let data = stopping.await.unwrap();
     assert!(!ran.exists() || std::fs::read_to_string(ran).unwrap().lines().count() == 1);
 

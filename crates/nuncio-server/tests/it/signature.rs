@@ -240,6 +240,7 @@ async fn request_used_before_a_restart_is_refused_after_it() {
         assert_eq!(it.check(request).await, it.caller());
     }
     let (secret, clock) = (it.secret.clone(), it.clock.clone());
+    drop(it.signatures);
     let data = it.gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
     let restarted = Signatures::new(next.engine().clone(), &SignatureSettings::default());
@@ -382,6 +383,7 @@ async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
     let refused = it.gateway.order(order).await.unwrap_err();
     assert!(refused.message.contains("64 valid signing keys"), "{refused}");
 
+    drop(it.signatures);
     let data = it.gateway.stop().await;
     let stored = std::fs::read(data.path().join("nuncio.db")).unwrap();
     assert!(!stored.windows(it.secret.len()).any(|bytes| bytes == it.secret.as_bytes()), "secrets are sealed");
