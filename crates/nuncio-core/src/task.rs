@@ -104,7 +104,9 @@ impl Task {
     pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {
-            TaskState::Taken { by: holder, .. } if holder != by && !over => Err(TaskTransitionError::TakenBy(holder.clone())),
+            TaskState::Taken { by: holder, .. } if holder != by && !over => {
+                Err(TaskTransitionError::TakenBy(holder.clone()))
+            }
             _ => Ok(Self { state: TaskState::Taken { by: by.to_owned(), at }, ..self }),
         }
     }

@@ -35,7 +35,7 @@ use crate::access::ScopeCheck;
 use crate::approve::{ApprovalPermit, ApprovalReply};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::runner::{StartSignal, RunCall, SentMessages, ToolOutput};
+use crate::ports::runner::{RunCall, SentMessages, StartSignal, ToolOutput};
 use crate::ports::store::{Change, Conflict, ResultTarget, StoreError};
 use crate::tasks::HumanWork;
 

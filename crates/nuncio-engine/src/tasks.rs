@@ -9,7 +9,7 @@ use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{AgentName, CallId, ExecutionId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::schema::Schema;
-use nuncio_core::task::{Task, TaskTransitionError, TaskState};
+use nuncio_core::task::{Task, TaskState, TaskTransitionError};
 use nuncio_core::template::EscapeContext as TemplatePlace;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};

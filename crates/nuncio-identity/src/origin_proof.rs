@@ -9,7 +9,9 @@ use crate::document::BoundDocument;
 use crate::encoding::base64;
 use crate::error::AuthError;
 use crate::http_signature::parameters::read_signature;
-use crate::http_signature::{LABEL, SignatureInput, SignaturePolicy, SignatureParameters, VerifiedSigner, content_digest};
+use crate::http_signature::{
+    LABEL, SignatureInput, SignatureParameters, SignaturePolicy, VerifiedSigner, content_digest,
+};
 use crate::jcs;
 use crate::keys::SigningKey;
 use crate::rfc3339;

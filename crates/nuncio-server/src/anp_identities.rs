@@ -15,7 +15,7 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
 use nuncio_engine::{Engine, Identity};
-use nuncio_identity::http_signature::{SignaturePolicy, SignatureParameters};
+use nuncio_identity::http_signature::{SignatureParameters, SignaturePolicy};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
 use nuncio_identity::{AuthError, Did};

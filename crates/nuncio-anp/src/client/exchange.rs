@@ -123,12 +123,7 @@ impl AnpClient {
     }
 
     /// Fetches a JSON document, with limits on size and depth.
-    pub(super) async fn document(
-        &self,
-        url: &Url,
-        named: &NamedHost,
-        max_bytes: usize,
-    ) -> Result<Value, ClientError> {
+    pub(super) async fn document(&self, url: &Url, named: &NamedHost, max_bytes: usize) -> Result<Value, ClientError> {
         let timeout = self.options.exchange;
         let introduction = AuthTiming::WhenAsked;
         let answer = self.exchange(&ClientRequest { url, named, body: None, introduction, max_bytes, timeout }).await?;

@@ -89,8 +89,12 @@ impl RequestSigner for KeySigner {
 
     fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String> {
         let (now, nonce) = (self.clock.now(), random_name(&*self.entropy, ""));
-        let options =
-            SignatureParameters { key_id: &self.key_id, created: now, expires: Some(now.after(LIFETIME)), nonce: &nonce };
+        let options = SignatureParameters {
+            key_id: &self.key_id,
+            created: now,
+            expires: Some(now.after(LIFETIME)),
+            nonce: &nonce,
+        };
         request.sign(&self.key, &options).map_err(|error| error.to_string())
     }
 }

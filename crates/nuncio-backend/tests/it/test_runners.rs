@@ -13,7 +13,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::runner::{StartSignal, RunCall, RunError, SentMessages, ToolOutput};
+use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -423,7 +423,9 @@ async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
     let trusted = reader.post(&path, &[("key", &key)]).await;
     assert_eq!((trusted.status, trusted.header("location")), (303, Some("/devices?after=trusted")));
     let after = reader.get("/devices?after=trusted").await;
-    assert!(after.body.contains("standing-trusted") && after.body.contains("class=\"news\" role=\"status\">Confirmed."));
+    assert!(
+        after.body.contains("standing-trusted") && after.body.contains("class=\"news\" role=\"status\">Confirmed.")
+    );
 
     let own = ada.device.identity().device.to_string();
     let question = reader.get(&format!("/devices/{id}/remove")).await;

@@ -46,7 +46,8 @@ impl Newcomer {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
         let unused = PagesPath::random(&SystemEntropy);
-        let rooms = SharedPagesState { door: self.door, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
+        let rooms =
+            SharedPagesState { door: self.door, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
         tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
         (self.reader, device)
     }

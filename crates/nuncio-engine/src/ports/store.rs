@@ -21,7 +21,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
 use tokio::sync::watch;
 
-use super::peers::{DirectMessageReply, RemoteAgentStore, PendingReply, PersonLink, SentDirectMessage};
+use super::peers::{DirectMessageReply, PendingReply, PersonLink, RemoteAgentStore, SentDirectMessage};
 use crate::directory::{DirectoryListing, ListingId};
 use crate::drafting::ProtocolDraft;
 use crate::follow::{Domain, FollowedDomain};

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
-use super::target::{SkillTarget, NamedHost, authority};
+use super::target::{NamedHost, SkillTarget, authority};
 use super::{Consumer, Progress};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 

@@ -9,7 +9,7 @@ use url::Url;
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
 use super::exchange::FetchedDocument;
-use super::target::{SkillTarget, NamedHost};
+use super::target::{NamedHost, SkillTarget};
 use super::{Consumer, Progress};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 

@@ -15,7 +15,7 @@ use nuncio_core::turn::Turn;
 use nuncio_engine::directory::DirectoryListing;
 use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{Domain, FollowedDomain};
-use nuncio_engine::ports::peers::{RemoteAgentStore, PendingReply, PersonLink, SentDirectMessage};
+use nuncio_engine::ports::peers::{PendingReply, PersonLink, RemoteAgentStore, SentDirectMessage};
 use nuncio_engine::ports::store::{
     AccessStore, ApiKey, AuditStore, Change, DirectoryStore, ExecutionCallback, ExecutionStore, FollowedDomainStore,
     IdempotencyRecord, RedactedLedgerEntry, SessionCursor, SessionStore, StartedCall, Store, StoreCheck, StoreError,

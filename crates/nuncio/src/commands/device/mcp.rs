@@ -15,7 +15,7 @@ use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
 use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
-use nuncio_engine::ports::runner::{StartSignal, RunCall, RunError, SentMessages, ToolOutput};
+use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
