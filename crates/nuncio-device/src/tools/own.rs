@@ -158,6 +158,6 @@ mod tests {
             assert!(why.contains(said), "{text}: {why}");
         }
         let nobody = ToolsFolder { user: None, ..shelf };
-        assert!(nobody.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("whole path"));
+        assert!(nobody.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("absolute path"));
     }
 }

@@ -29,19 +29,6 @@ input = { type = "object" }
 run = { device = true }
 "#;
 
-/// Valid as a file; its program does not exist.
-const UNUSABLE_AGENT: &str = r#"
-[agent]
-name = "unusable"
-version = "1.0.0"
-[brain]
-kind = "script"
-
-[[mcp]]
-name = "missing"
-command = ["./missing-program"]
-"#;
-
 /// The engine holds it, so that it is dropped with the engine.
 #[derive(Debug, Clone)]
 struct ObservedClock {
@@ -76,15 +63,5 @@ async fn engine_is_dropped_after_the_server_stopped() {
     let gateway = builder.start().await;
     assert!(engine.strong_count() > 0);
     gateway.stop().await;
-    dropped(&engine).await;
-}
-
-#[tokio::test]
-async fn engine_is_dropped_after_a_start_that_failed_behind_a_connected_agent() {
-    let (clock, engine) = observed();
-    // Folders are read in the order of their names.
-    let builder = Gateway::builder().clock(&clock).agent("a-helper", DEVICE_AGENT).agent("b-unusable", UNUSABLE_AGENT);
-    drop(clock);
-    builder.try_start().await.unwrap_err();
     dropped(&engine).await;
 }
