@@ -4,6 +4,7 @@
 mod auth_params;
 
 pub use auth_params::AuthParams;
+pub(crate) use auth_params::write as write_params;
 
 use serde_json::{Map, Value, json};
 

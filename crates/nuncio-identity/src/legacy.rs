@@ -4,7 +4,7 @@
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::challenge::AuthParams;
+use crate::challenge::{self, AuthParams};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDocument;
 use crate::encoding::{base64url, from_base64url};
@@ -118,14 +118,15 @@ impl LegacyClaim {
 
     #[must_use]
     pub fn to_header(&self) -> String {
-        let Self { version, key_id, nonce, timestamp, signature } = self;
-        format!(
-            "DIDWba v=\"{}\", did=\"{}\", nonce=\"{nonce}\", timestamp=\"{timestamp}\", \
-             verification_method=\"{}\", signature=\"{signature}\"",
-            version.as_str(),
-            key_id.did(),
-            key_id.fragment(),
-        )
+        let members = [
+            ("v", self.version.as_str()),
+            ("did", self.key_id.did().as_str()),
+            ("nonce", &self.nonce),
+            ("timestamp", &self.timestamp),
+            ("verification_method", self.key_id.fragment()),
+            ("signature", &self.signature),
+        ];
+        format!("DIDWba {}", challenge::write_params(members.into_iter()))
     }
 
     #[must_use]

@@ -88,7 +88,7 @@ fn value(text: &str) -> Option<(String, &str)> {
 }
 
 /// Writes quoted parameters. Control characters become spaces and other non-ASCII characters question marks.
-pub(super) fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let quoted = |text: &str| {
         let mut quoted = String::with_capacity(text.len() + 2);
         for c in text.chars() {

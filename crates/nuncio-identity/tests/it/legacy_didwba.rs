@@ -65,3 +65,12 @@ fn legacy_header_with_duplicate_member_is_refused() {
     assert!(LegacyClaim::from_header(&format!("{header}, Bearer x")).is_err());
     assert!(LegacyClaim::from_header(&header.replace("v=\"1.1\"", "v=\"x\"")).is_err());
 }
+
+/// Found by fuzzing: the quotes of a nonce ended its value, and the rest was read as other members.
+#[test]
+fn legacy_header_with_quotes_in_its_nonce_is_read_as_it_was_written() {
+    let header = r#"DIDWba did="did:wba:example.com:alice", nonce=+"00", timestamp="t", verification_method="key-1", signature="s""#;
+    let claim = LegacyClaim::from_header(header).unwrap();
+    assert_eq!(claim.to_json()["nonce"], r#"+"00""#);
+    assert_eq!(LegacyClaim::from_header(&claim.to_header()).unwrap().to_json(), claim.to_json());
+}
