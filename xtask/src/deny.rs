@@ -170,12 +170,13 @@ impl<'a> Expression<'a> {
             let satisfied = self.any(is_allowed);
             return self.take(&[")"]) && satisfied;
         }
-        let Some(&licence) = self.words.get(self.at) else { return false };
+        // Past the last word the position becomes invalid, so that the whole expression is refused.
+        let licence = self.words.get(self.at).copied();
         self.at += 1;
         if self.take(&["WITH"]) {
             self.at += 1;
         }
-        is_allowed(licence)
+        licence.is_some_and(is_allowed)
     }
 }
 
