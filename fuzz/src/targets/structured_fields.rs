@@ -8,18 +8,21 @@ use nuncio_identity::legacy::LegacyClaim;
 use crate::seeds::texts_in;
 
 pub fn run(data: &[u8]) {
+    // A header field of a peer may have any bytes; what we write of it is printable ASCII.
     let field = String::from_utf8_lossy(data);
+    let is_printable = field.chars().all(|c| matches!(c, ' '..='~'));
     if let Some(challenge) = Challenge::read(&field) {
         let written = challenge.www_authenticate();
         assert!(!written.contains(['\n', '\r']), "{written:?}");
-        assert_eq!(Challenge::read(&written), Some(challenge), "{written:?}");
+        assert!(!is_printable || Challenge::read(&written) == Some(challenge), "{written:?}");
     }
     if let Some(grant) = AccessGrant::read(&field) {
-        assert_eq!(AccessGrant::read(&grant.authentication_info()), Some(grant));
+        assert!(!is_printable || AccessGrant::read(&grant.authentication_info()) == Some(grant), "{field:?}");
     }
     if let Ok(claim) = LegacyClaim::from_header(&field) {
-        let again = LegacyClaim::from_header(&claim.to_header()).unwrap();
-        assert_eq!(again.to_json(), claim.to_json());
+        if is_printable {
+            assert_eq!(LegacyClaim::from_header(&claim.to_header()).unwrap().to_json(), claim.to_json());
+        }
         assert_eq!(LegacyClaim::from_json(&claim.to_json()).unwrap().to_json(), claim.to_json());
     }
     let _ = (AuthParams::read_all(&field), AuthParams::read_info(&field), accepted_components(&field));
