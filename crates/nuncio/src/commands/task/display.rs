@@ -227,6 +227,6 @@ mod tests {
         let in_some = |seconds: u64| due(now.after(std::time::Duration::from_secs(seconds)), now);
         assert_eq!(in_some(1500), "in 25 min (2026-11-15 11:25 UTC)");
         assert_eq!(in_some(90_000), "in 1 d 1 h (2026-11-16 12:00 UTC)");
-        assert_eq!(in_some(0), "its time was up at 2026-11-15 11:00 UTC");
+        assert_eq!(in_some(0), "it was due at 2026-11-15 11:00 UTC");
     }
 }
